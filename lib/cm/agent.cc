@@ -25,6 +25,7 @@ Agent::Agent(const AgentOptions& options, Consumer& consumer)
     : options_(options),
       consumer_(consumer),
       table_(options.connections_max, options.salt, options.prefix, options.first_number),
+      rows_(options.rows),
       half_open_(table_, options.listeners_max + 1, options.salt),
       released_timewait_(table_),
       listeners_(options.listeners_max + 1),
@@ -121,6 +122,7 @@ int Agent::reply(CommId id, const wire::CmRep& rep, uint64_t consumer, uint32_t 
   numbered.local = connection->local;
   numbered.remote = connection->remote;
   connection->again_after = std::min(connection->answer_within, kRepAgain);
+  show(*connection);
   send(*connection, numbered, ece_options);
   return 0;
 }

@@ -17,6 +17,7 @@
 #include "cm/reject_information.h"
 #include "cm/released_timewait.h"
 #include "cm/state_table.h"
+#include "host/connection_rows.h"
 
 namespace uroce::cm {
 
@@ -32,6 +33,8 @@ struct AgentOptions {
   uint8_t service_timeout = 24;
   /// How long a request waits for a listener before it is refused (EarlyRequests); 0: not at all.
   Duration hold_requests = milliseconds(50);
+  /// Where the host's service finds what it needs to disconnect connections that this process leaves behind.
+  host::ConnectionRows rows = {};
 };
 
 /// What has happened to datagrams that led to nothing.
@@ -187,6 +190,8 @@ class Agent {
   void free_if_done(Connection& connection);
   void no_longer_waiting(Connection& connection);
   void arm_for_answer(Connection& connection, Instant now);
+  /// From then on the peer knows of the connection; the row goes with enter_timewait() and close().
+  void show(const Connection& connection);
   /// Last of all: the consumer may call back.
   void tell(EventKind kind, const Connection& connection, const wire::CmMad* mad = nullptr);
 
@@ -195,6 +200,7 @@ class Agent {
   const AgentOptions options_;
   Consumer& consumer_;
   ConnectionTable table_;
+  host::ConnectionRows rows_;  // one of each index
   HalfOpen half_open_;
   ReleasedTimewait released_timewait_;
   EarlyRequests early_;

@@ -69,6 +69,12 @@ Address path_of(const Address& address, const wire::CmPath& primary) {
   return path;
 }
 
+/// Whether the connection has a row.
+bool is_shown(State state) {
+  return state == State::kRepSent || state == State::kRepReceived || state == State::kEstablished ||
+         state == State::kDreqSent;
+}
+
 }  // namespace
 
 void Agent::receive(const Address& address, std::span<const std::byte> bytes, Instant now, MadSink& sink) {
@@ -244,7 +250,10 @@ void Agent::on_answer(const Address& address, const wire::CmMad& mad, Incoming i
     if (!in_exchange(*connection, incoming, mad)) return;
     const Action action = action_of(connection->state, incoming);
     // Where it came from an answer finds it.
-    if (action != Action::kIgnore) connection->address.link = address.link;
+    if (action != Action::kIgnore && connection->address.link != address.link) {
+      connection->address.link = address.link;
+      if (is_shown(connection->state)) show(*connection);
+    }
     return perform(action, *connection, mad, now, sink);
   }
 
@@ -332,6 +341,7 @@ void Agent::on_rep(Connection& connection, const wire::CmMad& mad) {
   connection.remote_guid = rep.ca_guid;
   table_.enlist_qp(connection);
   wheel_.disarm(connection);
+  show(connection);
   tell(EventKind::kReply, connection, &mad);
 }
 

@@ -155,6 +155,7 @@ void Agent::enter_timewait(Connection& connection, Instant now) {
   // is stale.
   table_.strike_qp(connection);
   half_open_.remove(connection);
+  rows_.clear(table_.index_of(connection));
   if (connection.state == State::kDreqSent) --hanging_up_;
   connection.state = State::kTimewait;
   if (!connection.attended) released_timewait_.add(connection);
@@ -168,6 +169,7 @@ void Agent::close(Connection& connection) {
   table_.strike_comm(connection);
   table_.strike_qp(connection);
   wheel_.disarm(connection);
+  rows_.clear(table_.index_of(connection));
   if (connection.state == State::kDreqSent) --hanging_up_;
   connection.state = State::kClosed;
   free_if_done(connection);
@@ -188,6 +190,20 @@ void Agent::end(Duration answer_within, uint8_t repeats, Instant now) {
 
 void Agent::free_if_done(Connection& connection) {
   if (connection.state == State::kClosed && !connection.attended && !connection.due) table_.free(connection);
+}
+
+void Agent::show(const Connection& connection) {
+  const Address& address = connection.address;
+  rows_.write(table_.index_of(connection), {.local = connection.local.value,
+                                            .remote = connection.remote.value,
+                                            .remote_qp = connection.remote_qp,
+                                            .local_address = address.local,
+                                            .remote_address = address.remote,
+                                            .link = address.link,
+                                            .traffic_class = address.traffic_class,
+                                            .hop_limit = address.hop_limit,
+                                            .service_level = address.service_level,
+                                            .flow_label = address.flow_label});
 }
 
 void Agent::no_longer_waiting(Connection& connection) {

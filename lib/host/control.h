@@ -14,7 +14,7 @@
 // Message, some with descriptors. README.md has the conversation.
 namespace uroce::host {
 
-inline constexpr uint32_t kControlVersion = 6;
+inline constexpr uint32_t kControlVersion = 7;
 
 enum class MessageType : uint32_t {
   // A program's first message.

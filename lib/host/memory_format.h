@@ -6,17 +6,18 @@
 
 #include "base/claim_line.h"
 #include "base/fault_counts.h"
+#include "base/identifiers.h"
 
 // The memory by which a process gives frames to others of its host. One process writes it; it is a sealed
 // memfd that all others can only map to read (README.md, "Single-writer memory"). So each process reads what
 // it cannot trust: nothing here is read twice, and every index and length is bounded by the reader's own
 // constants (channel.h).
 //
-//   Preamble, Usage, Grant | Bell | Consumed[channels] | FaultCounts[kFaultsMax] |
-//   FrameDescriptor[channels][kRingFrames] | frames
+//   Preamble, Usage, Grant | Bell | Consumed[channels] | FaultCounts[kFaultsMax] | ConnectionRow[connections]
+//   | FrameDescriptor[channels][kRingFrames] | frames
 namespace uroce::host {
 
-inline constexpr uint64_t kMemoryMagic = 0x324D'4865'636F'7275;  // "uroceHM2"
+inline constexpr uint64_t kMemoryMagic = 0x334D'4865'636F'7275;  // "uroceHM3"
 inline constexpr size_t kFaultsMax = 16;                         // of which counts are kept
 inline constexpr uint32_t kRingFrames = 512;                     // descriptors of a channel
 /// A frame of RDMA's path MTU 4096 with all of its headers, on a link with an MTU of 4200.
@@ -24,15 +25,20 @@ inline constexpr uint32_t kFrameBytes = 4352;
 /// An Ethernet header, at least.
 inline constexpr uint32_t kFrameBytesMin = 14;
 
+/// Connections of rdma_cm that a program may have, and one: its communication ids have 15 bits for
+/// them.
+inline constexpr uint32_t kConnectionRows = 1u << 15;
+
 /// How much there is of what: the same for all memories of one kind.
 struct MemoryShape {
   uint32_t channels = 1;
   uint32_t frames = 1;  // at most 2^16
+  uint32_t connections = 0;
 
   [[nodiscard]] bool operator==(const MemoryShape&) const = default;
 };
 /// A program's: a channel for the service and for each program that it talks to.
-inline constexpr MemoryShape kProgramMemory{.channels = 512, .frames = 2048};
+inline constexpr MemoryShape kProgramMemory{.channels = 512, .frames = 2048, .connections = kConnectionRows};
 /// The service's, for one program that alone maps it.
 inline constexpr MemoryShape kServiceMemory{.channels = 1, .frames = 1024};
 
@@ -45,10 +51,10 @@ struct Preamble {
   uint32_t frame_bytes = 0;
 };
 
-/// What the process says of itself, for `uroce status`. No reader depends on it, or believes more of it than
-/// can be.
+/// What the process says of itself. No reader depends on it, or believes more of it than can be.
 struct Usage {
-  std::atomic<uint32_t> queue_pairs;   // that there are
+  std::atomic<uint32_t> queue_pairs;   // that there are, for `uroce status`
+  std::atomic<uint32_t> connections;   // rows beyond these have never been used
   std::atomic<uint64_t> port_dropped;  // frames that found no room at another program, or at the service
 };
 
@@ -66,6 +72,21 @@ struct Grant {
 struct Bell {
   static constexpr uint32_t kAsleep = 1;
   std::atomic<uint32_t> word;
+};
+
+/// A connection of rdma_cm, for the service: it disconnects those that a program leaves behind when it ends.
+/// Fields as in the messages of the communication manager and in the packets that carry them.
+struct ConnectionRow {
+  std::atomic<uint32_t> local;  // communication id; 0: no connection. Written last
+  uint32_t remote;              // the peer's
+  uint32_t remote_qp;
+  uint32_t flow_label;
+  uint8_t traffic_class;
+  uint8_t hop_limit;
+  uint8_t service_level;
+  MacAddress link;  // the Ethernet address that the peer's last message came from
+  Gid local_address;
+  Gid remote_address;
 };
 
 /// How many frames of the other end's ring this end has taken, modulo 2^32.
@@ -129,6 +150,11 @@ class MemoryLayout {
   [[nodiscard]] auto* fault_counts(Byte* memory) const {
     return &at<FaultCounts>(memory + faults_offset());
   }
+  /// The first of shape().connections.
+  template <typename Byte>
+  [[nodiscard]] auto* connections(Byte* memory) const {
+    return &at<ConnectionRow>(memory + connections_offset());
+  }
   /// The first of kRingFrames.
   template <typename Byte>
   [[nodiscard]] auto* ring(Byte* memory, uint32_t channel) const {
@@ -154,9 +180,13 @@ class MemoryLayout {
       return *reinterpret_cast<T*>(place);
   }
   [[nodiscard]] constexpr size_t faults_offset() const { return (2 + size_t{shape_.channels}) * kCacheLine; }
-  [[nodiscard]] constexpr size_t rings_offset() const {
+  [[nodiscard]] constexpr size_t connections_offset() const {
     constexpr size_t kBytes = (kFaultsMax * sizeof(FaultCounts) + kCacheLine - 1) / kCacheLine * kCacheLine;
     return faults_offset() + kBytes;
+  }
+  [[nodiscard]] constexpr size_t rings_offset() const {
+    const size_t bytes = size_t{shape_.connections} * sizeof(ConnectionRow);
+    return connections_offset() + (bytes + kCacheLine - 1) / kCacheLine * kCacheLine;
   }
   [[nodiscard]] constexpr size_t frames_offset() const {
     return rings_offset() + size_t{shape_.channels} * kRingFrames * sizeof(Ring);
@@ -165,7 +195,8 @@ class MemoryLayout {
   const MemoryShape shape_;
 };
 
-static_assert(sizeof(Usage) == 16 && sizeof(Bell) == 4 && sizeof(Consumed) == 4);
+static_assert(sizeof(Usage) == 16 && sizeof(ConnectionRow) == 60 && sizeof(Bell) == 4 &&
+              sizeof(Consumed) == 4);
 static_assert(kFrameBytes % kCacheLine == 0 && kFrameBytes <= FrameDescriptor::kLengthMask);
 static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t>::is_always_lock_free);
 

@@ -97,6 +97,8 @@ class SharedDeviceListener {
   ~SharedDeviceListener() = default;
 };
 
+class ConnectionRows;
+
 /// A device of the host's service, as one of the programs that share it sees it. Control path, any thread;
 /// requests wait for the service's answer. Without a service they fail with ENETDOWN, or EAGAIN when it may
 /// come back.
@@ -141,6 +143,9 @@ class SharedDevice {
 
   /// Says how many queue pairs this program has, for `uroce status`. Never waits.
   virtual void show_queue_pairs(uint32_t count) = 0;
+
+  /// Where the service finds what to disconnect when this program has ended; for one thread to write.
+  virtual ConnectionRows connection_rows() = 0;
 
   /// Where counts of faults are kept so that the service sees them; for one thread to write.
   virtual std::span<FaultCounts> fault_counts() = 0;

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "base/contract.h"
+#include "base/per_process.h"
 
 namespace uroce::mem {
 namespace {
@@ -32,9 +33,8 @@ bool may_lock_any_amount() {
 }  // namespace
 
 LockedMemory& LockedMemory::of_process() {
-  // Never destroyed: devices may be closed by exit handlers that run later than this file's.
-  static LockedMemory& account = *new LockedMemory;
-  return account;
+  static PerProcess<LockedMemory> account;
+  return account.get();
 }
 
 Status LockedMemory::charge(const std::byte* address, uint64_t length, Limit honoured) {

@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "base/cancellation.h"
+#include "base/per_process.h"
 #include "rdmacm/core.h"
 #include "rdmacm/device.h"
 #include "verbs/call_guard.h"
@@ -21,7 +22,8 @@ constexpr size_t kRestingMax = 64;
 /// the channel is destroyed.
 void rest(Channel& channel) {
   channel.signal.close();
-  static auto& resting = *new std::deque<std::unique_ptr<Channel>>;
+  static PerProcess<std::deque<std::unique_ptr<Channel>>> all;
+  auto& resting = all.get();
   std::unique_ptr<Channel> oldest;
   const std::lock_guard guard(core().mutex);
   resting.emplace_back(&channel);

@@ -2,9 +2,13 @@
 
 #include <random>
 
+#include "base/forks.h"
+#include "base/per_process.h"
+
 namespace uroce::rdmacm {
 
-Core::Core() : random(std::random_device{}()) {}
+// Ids that a forked child has inherited keep their handles, and must not be found by them.
+Core::Core() : next_handle((uint64_t{fork_count()} << 40) + 1), random(std::random_device{}()) {}
 
 Id* Core::find(uint64_t handle) const {
   const auto found = ids.find(handle);
@@ -12,8 +16,8 @@ Id* Core::find(uint64_t handle) const {
 }
 
 Core& core() {
-  static Core& only = *new Core;
-  return only;
+  static PerProcess<Core> only;
+  return only.get();
 }
 
 }  // namespace uroce::rdmacm

@@ -18,7 +18,7 @@ struct Core {
   std::condition_variable acknowledged;
   /// How pollers name ids: an id that is gone is found no more.
   std::unordered_map<uint64_t, Id*> ids;
-  uint64_t next_handle = 1;
+  uint64_t next_handle;
   Random random;
 
   Core();
@@ -26,7 +26,7 @@ struct Core {
   [[nodiscard]] Id* find(uint64_t handle) const;
 };
 
-/// Never freed: the program may use it in its exit handlers.
+/// Never freed: the program may use it in its exit handlers. A forked child has one of its own.
 Core& core();
 
 }  // namespace uroce::rdmacm

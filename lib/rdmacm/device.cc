@@ -10,6 +10,7 @@
 #include <random>
 #include <thread>
 
+#include "base/per_process.h"
 #include "net/link_scope.h"
 #include "rdmacm/core.h"
 #include "verbs/device_list.h"
@@ -97,8 +98,8 @@ struct Opened {
 };
 
 Opened& opened() {
-  static auto& the = *new Opened;  // never destroyed: threads may still ask while the process ends
-  return the;
+  static PerProcess<Opened> the;
+  return the.get();
 }
 
 }  // namespace
@@ -113,9 +114,10 @@ Result<OpenDevices> devices() {
     the.devices = std::move(*all);
     the.published = true;
     // Before the devices end, because they were opened before.
-    std::atexit([] {
+    static const int registered = std::atexit([] {
       for (const auto& device : opened().devices) device->say_goodbye();
     });
+    (void)registered;
   }
   return OpenDevices(the.devices);
 }
@@ -142,8 +144,11 @@ std::vector<Ports::Table> port_tables() {
 }  // namespace
 
 Ports& ports() {
-  static Ports& only = *new Ports(std::random_device{}(), port_tables);  // never destroyed, as the core
-  return only;
+  struct OfDevices : Ports {
+    OfDevices() : Ports(std::random_device{}(), port_tables) {}
+  };
+  static PerProcess<OfDevices> only;
+  return only.get();
 }
 
 uint32_t CmDevice::zone() const { return device_.interface_of(device_.gids().at(0)); }

@@ -98,6 +98,7 @@ Status Service::try_attach(Program& program, host::Datagram& datagram) {
                                                     std::move(*from_program));
   program.attachment->grant(program.peer.uid);
   program.traffic = TrafficMeter(now_);
+  watch_process(program);
   ++attached_;
   device->add(*program.attachment);
   program.told_link = device->link();

@@ -59,6 +59,15 @@ uint32_t Attachment::queue_pairs() const {
 
 uint64_t Attachment::port_dropped() const { return usage().port_dropped.load(std::memory_order_relaxed); }
 
+std::vector<host::OpenConnection> Attachment::connections() const {
+  const auto used =
+      std::min(usage().connections.load(std::memory_order_relaxed), host::kProgramMemory.connections);
+  return host::read_connections({host::MemoryLayout(host::kProgramMemory)
+                                     .connections(static_cast<const std::byte*>(from_program_.data())),
+                                 used},
+                                block_);
+}
+
 std::array<uint64_t, static_cast<size_t>(FaultCount::kCount)> Attachment::fault_counts(uint32_t fault) const {
   std::array<uint64_t, static_cast<size_t>(FaultCount::kCount)> read{};
   const FaultCounts* const all = host::MemoryLayout(host::kProgramMemory)

@@ -4,10 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "base/fault_counts.h"
 #include "base/number_block.h"
 #include "host/channel.h"
+#include "host/connection_rows.h"
 #include "host/own_memory.h"
 #include "host/shared_memory.h"
 
@@ -67,6 +69,8 @@ class Attachment {
   [[nodiscard]] uint32_t queue_pairs() const;
   /// How many frames its port has dropped for want of room, as the program says. Any thread.
   [[nodiscard]] uint64_t port_dropped() const;
+  /// Connections of rdma_cm that the program has left behind; it does not run any more.
+  [[nodiscard]] std::vector<host::OpenConnection> connections() const;
   /// What the program has counted of a fault, as far as it says.
   [[nodiscard]] std::array<uint64_t, static_cast<size_t>(FaultCount::kCount)> fault_counts(
       uint32_t fault) const;

@@ -55,6 +55,7 @@ struct Program {
   uint32_t events = 0;  // that epoll waits for
 
   // Once attached.
+  Descriptor process;  // readable when it has ended
   ServedDevice* device = nullptr;
   std::string name;  // as it calls itself, printable
   std::shared_ptr<const Descriptor> memory;

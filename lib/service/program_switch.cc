@@ -10,7 +10,9 @@
 namespace uroce::service {
 
 ProgramSwitch::ProgramSwitch(Options options)
-    : options_(std::move(options)), routes_(derive(options_.key, 1)) {
+    : options_(std::move(options)),
+      routes_(derive(options_.key, 1)),
+      next_transaction_(keyed_hash(options_.key, 2, 0)) {
   refused_.reserve(HeldRequests::kMax);
   by_number_.reserve(host::NumberBlocks::kBlocks);
 }
@@ -19,6 +21,7 @@ void ProgramSwitch::add(Attachment& program) {
   programs_.push_back(&program);
   by_number_.emplace(program.program(), &program);
   owners_.set(program.block(), &program);
+  left_.forget(program.block());
 }
 
 void ProgramSwitch::remove(Attachment& program) {
@@ -64,6 +67,7 @@ size_t ProgramSwitch::collect(Instant now, port::TxBatch& batch) {
   ++turn_;
   group_copies_ = 0;
   if (!held_.empty()) release_held(batch);
+  if (left_.size() != 0) send_disconnects(batch);
   size_t count = 0;
   const size_t programs = programs_.size();
   for (size_t i = 0; i < programs; ++i) {

@@ -3,8 +3,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/keyed_hash.h"
@@ -14,6 +16,7 @@
 #include "service/attachment.h"
 #include "service/groups.h"
 #include "service/held_requests.h"
+#include "service/left_connections.h"
 #include "service/management.h"
 #include "service/number_owners.h"
 #include "service/outgoing.h"
@@ -54,6 +57,15 @@ class ProgramSwitch final : public engine::FrameSwitch {
   void remove(Attachment& program);
   [[nodiscard]] std::span<Attachment* const> programs() const { return programs_; }
 
+  /// Peers of connections that an ended program has left behind are told; LeftConnections::add().
+  void disconnect(NumberBlock numbers, uid_t user, std::vector<host::OpenConnection> connections) {
+    left_.add(numbers, user, std::move(connections), now_);
+  }
+  /// In how long collect() is to be called for that at the latest; nullopt: nothing is left to be told.
+  [[nodiscard]] std::optional<Duration> time_to_disconnect() const;
+
+  /// The time of the turn, before anything but collect().
+  void set_time(Instant now) { now_ = now; }
   void set_addresses(net::GidTable gids) { options_.device.gids = std::move(gids); }
   /// The programs that listen at ports of rdma_cm.
   [[nodiscard]] host::PortListeners& listeners() { return listeners_; }
@@ -69,6 +81,9 @@ class ProgramSwitch final : public engine::FrameSwitch {
   bool take_refused(const Gid& source, wire::CommId sender);
   void release_held(port::TxBatch& batch);
   bool refuse(const HeldRequests::Request& request, port::TxBatch& batch);
+  void send_disconnects(port::TxBatch& batch);
+  /// False: its address is not ours any more, or no frame can go there.
+  bool write_disconnect(const host::OpenConnection& connection, port::TxFrame& frame);
 
   size_t collect_from(Attachment& program, port::TxBatch& batch);
   /// Puts the frame that was copied into `frame` where it belongs. How many frames it counts for: one to a
@@ -93,6 +108,9 @@ class ProgramSwitch final : public engine::FrameSwitch {
     Gid source;
     wire::CommId sender;
   };
+  LeftConnections left_;
+  uint64_t next_transaction_;
+  Psn next_psn_;
   std::vector<Refused> refused_;  // on their way back to deliver(), which leaves them to the device
 };
 

@@ -104,7 +104,10 @@ void ServedDevice::raised(engine::DeviceEvent event) {
 }
 
 void ServedDevice::with_switch(const std::function<void(ProgramSwitch&)>& function) {
-  const int error = device_->manage(*this, [&](engine::GeneralServices&, Instant) { function(switch_); });
+  const int error = device_->manage(*this, [&](engine::GeneralServices&, Instant now) {
+    switch_.set_time(now);
+    function(switch_);
+  });
   // A device that was closed makes no turn ever again.
   if (error != 0) function(switch_);
 }

@@ -2,6 +2,8 @@
 
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -15,9 +17,11 @@
 namespace uroce::service {
 namespace {
 
-// What epoll says an event is about; beside these, the number of a program, which is 32 bits.
+// What epoll says an event is about; beside these, the number of a program, which is 32 bits. With kProcess
+// the program's process has ended.
 constexpr uint64_t kListener = uint64_t{1} << 32;
 constexpr uint64_t kChanges = uint64_t{2} << 32;
+constexpr uint64_t kProcess = uint64_t{4} << 32;
 
 bool watch(int poll, int descriptor, uint64_t what) {
   epoll_event event{.events = EPOLLIN, .data = {.u64 = what}};
@@ -91,7 +95,7 @@ bool Service::is_to_stop() const {
   // Relaxed: request_stop() has written to the descriptor.
   if (stop_.load(std::memory_order_relaxed)) return true;
   // One that is connected is about to attach.
-  const bool idle_exits = configuration_.idle_exit_s && programs_.empty();
+  const bool idle_exits = configuration_.idle_exit_s && programs_.empty() && disconnect_at_ == kNever;
   return idle_exits && now_ - idle_since_ >= seconds(*configuration_.idle_exit_s);
 }
 
@@ -108,7 +112,8 @@ void Service::round() {
     } else if (event.data.u64 == kChanges) {
       take_changes();
     } else if (Program* const program = find(static_cast<uint32_t>(event.data.u64))) {
-      if ((event.events & (EPOLLHUP | EPOLLERR)) != 0) program->ended = true;
+      if ((event.data.u64 & kProcess) != 0 || (event.events & (EPOLLHUP | EPOLLERR)) != 0)
+        program->ended = true;
       if ((event.events & EPOLLOUT) != 0) inform(*program);
       if ((event.events & EPOLLIN) != 0 && !program->ended) read_from(*program);
     }
@@ -119,7 +124,7 @@ void Service::round() {
 }
 
 Instant Service::next_deadline() const {
-  Instant next = std::min({next_tick_, introductions_.deadline(), neighbours_.deadline()});
+  Instant next = std::min({next_tick_, introductions_.deadline(), neighbours_.deadline(), disconnect_at_});
   for (const auto& [id, program] : programs_)
     if (program->paused) next = std::min(next, program->allowance.ready_at());
   return next;
@@ -181,6 +186,14 @@ bool Service::end_unattached_of_largest(uid_t user) {
   return false;
 }
 
+/// A process that it has forked may hold the connection open, but does not have the device. Without a
+/// descriptor the connection alone tells of the end.
+void Service::watch_process(Program& program) {
+  if (program.peer.pid <= 0) return;  // in another namespace of processes
+  program.process = Descriptor(static_cast<int>(syscall(SYS_pidfd_open, program.peer.pid, 0)));
+  if (program.process.ok()) watch(poll_.get(), program.process.get(), kProcess | program.id);
+}
+
 void Service::read_from(Program& program) {
   for (size_t i = 0; i < kReadAtOnce && !program.ended; ++i) {
     if (program.outbox.waiting() >= kUnreadMax) return;
@@ -229,9 +242,23 @@ void Service::look_at_deadlines() {
     for (const NeighbourWatch::Answer& answer : neighbours_.answers(now_)) tell_resolved(answer);
   while (const auto late = introductions_.take_if([&](const Introduction& i) { return i.until <= now_; }))
     fail(*late, ETIMEDOUT, "the other program does not answer");
+  if (now_ >= disconnect_at_) disconnect();
   if (now_ >= next_tick_) {
     next_tick_ = now_ + kTick;
     tick();
+  }
+}
+
+/// Gives each device a turn when peers of ended programs are to be told: its poller may sleep.
+void Service::disconnect() {
+  // A device's time passes in steps that are bounded for each turn.
+  constexpr Duration kStepMax = milliseconds(50);
+  disconnect_at_ = kNever;
+  for (const auto& device : devices_) {
+    device->with_switch([&](ProgramSwitch& programs) {
+      if (const auto in = programs.time_to_disconnect())
+        disconnect_at_ = std::min(disconnect_at_, now_ + std::clamp(*in, milliseconds(1), kStepMax));
+    });
   }
 }
 
@@ -292,7 +319,15 @@ void Service::detach(Program& program, Numbers numbers) {
   const NumberBlock block = program.attachment->block();
   forward_last_frames(program);
   end_faults_of(program);
+  // One that may come back has its connections still.
+  std::vector<host::OpenConnection> left;
+  if (numbers == Numbers::kGivenUp) left = program.attachment->connections();
   program.device->remove(*program.attachment);
+  if (!left.empty()) {
+    program.device->with_switch(
+        [&](ProgramSwitch& programs) { programs.disconnect(block, program.peer.uid, std::move(left)); });
+  }
+  disconnect_at_ = now_;
   for (const Gid& group : program.groups) program.device->release_group(group);
   program.groups.clear();
   if (numbers == Numbers::kGivenUp) program.attachment->revoke();

@@ -86,10 +86,12 @@ class Service {
   void accept_all();
   void accept_one(Descriptor connection);
   bool end_unattached_of_largest(uid_t user);
+  void watch_process(Program& program);
   void read_from(Program& program);
   void take_changes();
   void tick();
   void look_at_deadlines();
+  void disconnect();
   void update_interest(Program& program);
   void sweep();
 
@@ -189,6 +191,7 @@ class Service {
   Instant started_{};
   Instant idle_since_{};
   Instant next_tick_{};
+  Instant disconnect_at_ = kNever;
   Instant accept_at_{};  // not before: descriptors had run out
   std::atomic<bool> stop_{false};
   std::atomic<bool> reload_wanted_{false};

@@ -1,9 +1,18 @@
 // What comes to queue pair 1 and which program it is for.
 #include <algorithm>
 
+#include "engine/poller/general_services.h"
+#include "net/derived_mac.h"
 #include "service/program_switch.h"
+#include "wire/frame.h"
+#include "wire/vlan.h"
 
 namespace uroce::service {
+namespace {
+
+constexpr uint32_t kFlowLabelMask = 0xF'FFFF;
+
+}  // namespace
 
 bool ProgramSwitch::deliver_management(const Arrival& arrival) {
   const auto message = management_of(arrival.packet);
@@ -15,7 +24,11 @@ bool ProgramSwitch::deliver_management(const Arrival& arrival) {
     held_.cancel(arrival.packet.source, message->sender);
     program = find(routes_.find(arrival.packet.source, message->sender, now_));
   }
-  if (program == nullptr) return false;
+  if (program == nullptr) {
+    // A DREP, or a DREQ that the device's own communication manager answers.
+    left_.answered(message->receiver, message->sender, arrival.packet.source);
+    return false;
+  }
   program->send(arrival.frame, arrival.has_icrc, turn_);
   return true;
 }
@@ -84,6 +97,67 @@ bool ProgramSwitch::take_refused(const Gid& source, wire::CommId sender) {
   return std::erase_if(refused_, [&](const Refused& refused) {
            return refused.source == source && refused.sender == sender;
          }) > 0;
+}
+
+/// Sends DREQs for connections that were left behind, a few in a turn.
+void ProgramSwitch::send_disconnects(port::TxBatch& batch) {
+  constexpr int kFramesInTurn = 8;
+  for (int i = 0; i < kFramesInTurn; ++i) {
+    port::TxFrame* const frame = batch.next();
+    const host::OpenConnection* const connection = frame != nullptr ? left_.next(now_) : nullptr;
+    if (connection == nullptr) return;
+    const bool written = write_disconnect(*connection, *frame);
+    left_.sent(now_);
+    if (!written) continue;
+    const std::span<const std::byte> bytes(frame->data, frame->length);
+    if (frame->to_self && wire::parse_frame(bytes, packet_).result == wire::ParseResult::kRoce &&
+        deliver({.packet = packet_, .frame = bytes, .has_icrc = true}))
+      continue;
+    batch.commit();
+  }
+}
+
+bool ProgramSwitch::write_disconnect(const host::OpenConnection& connection, port::TxFrame& frame) {
+  const net::GidTable& gids = options_.device.gids;
+  const auto place = gids.find(connection.local_address);
+  if (!place || net::is_multicast(connection.remote_address)) return false;
+  const uint16_t vlan = gids.vlan_of(*place);
+  const bool to_self = gids.owns(connection.remote_address, vlan);
+  constexpr QpNumber kServices = engine::GeneralServices::kNumber;
+  const wire::FrameTemplate where(wire::Path{
+      .source_mac = options_.device.mac,
+      .destination_mac = to_self ? options_.device.mac : connection.link,
+      .has_vlan = vlan != 0,
+      .vlan_tci = vlan != 0 ? wire::make_tci(vlan, connection.service_level) : uint16_t{0},
+      .source = connection.local_address,
+      .destination = connection.remote_address,
+      .traffic_class = connection.traffic_class,
+      .hop_limit = connection.hop_limit,
+      .udp_source_port =
+          wire::udp_source_port(wire::SourcePorts::kFlowLabel, connection.flow_label, kServices, kServices),
+      .flow_label = connection.flow_label & kFlowLabelMask});
+  wire::Headers headers;
+  headers.bth.opcode = wire::Opcode::make(wire::Service::kUd, wire::Operation::kSendOnly);
+  headers.bth.destination = kServices;
+  headers.bth.psn = next_psn_;
+  headers.deth = {.qkey = wire::kGsiQkey, .source = kServices};
+  ++next_psn_;
+  const std::span<std::byte> buffer(frame.data, frame.capacity);
+  wire::write_cm(
+      wire::write_headers(buffer, where, headers, wire::kMadBytes),
+      {.transaction_id = next_transaction_++,
+       .message = wire::CmDreq{
+           .local = {connection.local}, .remote = {connection.remote}, .remote_qp = connection.remote_qp}});
+  frame.length = wire::finish_frame(buffer, where, headers.bth.opcode, wire::kMadBytes);
+  frame.has_icrc = true;
+  frame.to_self = to_self;
+  frame.to_group = frame.on_host = false;
+  return true;
+}
+
+std::optional<Duration> ProgramSwitch::time_to_disconnect() const {
+  const Instant deadline = left_.deadline();
+  return deadline == kNever ? std::nullopt : std::optional(std::max(Duration{}, deadline - now_));
 }
 
 }  // namespace uroce::service

@@ -47,11 +47,6 @@ void fill_operations(VerbsContext& context) {
 
 ibv_context* open_device(VerbsDevice& device) {
   if (engine::Stack::starting_on_this_thread()) return fail(ENODEV);
-  if (!watch_forks()) {
-    complain(std::string(device.face.name) + ": cannot be opened in a child of a process that used it",
-             device.face.name);
-    return fail(EIO);
-  }
   const Result<engine::Stack*> stack = engine::Stack::instance();
   if (!stack) return fail(stack.error().code);
   const StandardStreamsReserved streams;
@@ -63,7 +58,7 @@ ibv_context* open_device(VerbsDevice& device) {
     return fail(opened.error().code);
   }
   context->device = std::move(*opened);
-  context->birth = fork_count.load(std::memory_order_relaxed);
+  context->birth = fork_count();
   device.guid = context->device->guid();
   fill_operations(*context);
   ibv_context& face = context->context;

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "base/forks.h"
 #include "base/pooled.h"
 #include "engine/device/device.h"
 #include "engine/poller/device_events.h"
@@ -19,7 +20,6 @@
 #include "verbs/call_lock.h"
 #include "verbs/domains.h"
 #include "verbs/event_pipe.h"
-#include "verbs/process.h"
 
 // The objects behind the pointers that the application holds. Each but the queue pair begins with the C
 // structure, so that a pointer to one is a pointer to the other.
@@ -60,7 +60,7 @@ struct VerbsContext : verbs_context {
 
   std::shared_ptr<engine::Device> device;
   static constexpr uint32_t kClosed = UINT32_MAX;
-  std::atomic<uint32_t> birth{0};  // value of fork_count, or kClosed
+  std::atomic<uint32_t> birth{0};  // fork_count(), or kClosed
   std::atomic<uint32_t> users{0};  // domains of both kinds, completion queues and their channels
   std::mutex domains_mutex;
   std::list<DomainId> domains;  // under the mutex, like the next
@@ -71,9 +71,7 @@ struct VerbsContext : verbs_context {
   /// False in a child of the process that opened the device, and when it was closed although objects of it
   /// were left: nothing of it can be used. Relaxed, both: a thread that is told of neither has no business
   /// here.
-  [[nodiscard]] bool alive() const {
-    return birth.load(std::memory_order_relaxed) == fork_count.load(std::memory_order_relaxed);
-  }
+  [[nodiscard]] bool alive() const { return birth.load(std::memory_order_relaxed) == fork_count(); }
 };
 
 struct VerbsMr : ibv_mr {

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <optional>
 
+#include "base/per_process.h"
 #include "verbs/call_guard.h"
 #include "verbs/objects.h"
 
@@ -34,8 +35,8 @@ struct FileDomains {
   std::map<FileKey, std::weak_ptr<VerbsXrcDomain>> domains;
 };
 FileDomains& file_domains() {
-  static FileDomains& all = *new FileDomains;
-  return all;
+  static PerProcess<FileDomains> all;
+  return all.get();
 }
 
 /// 0 or EBADF.

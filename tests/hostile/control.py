@@ -30,6 +30,11 @@ def types_of(header):
     return {words[0].strip()[1:]: number for number, words in enumerate(names, start=1) if words[0].strip() != "kLast"}
 
 
+def ipv4(text):
+    """As a GID."""
+    return bytes(10) + b"\xff\xff" + socket.inet_aton(text)
+
+
 class Message(dict):
     __getattr__ = dict.get
 
@@ -126,10 +131,20 @@ class Control:
         fcntl.fcntl(descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL)
         return descriptor, mapping
 
+    def write_rows(self, rows):
+        """Says in the program's memory that it has these connections, each a dict: the service disconnects them when it ends."""
+        at, most, used = self.memory_shape["rows"]
+        for number, row in enumerate(rows[:most]):
+            values = {"local": 0, "remote": 1, "remote_qp": 1, "mac": self.mac, "ours": ipv4("192.0.2.1"), "theirs": ipv4("192.0.2.1")} | row
+            struct.pack_into("<IIIIBBB6s16s16s", self.memory, at + number * struct.calcsize("<IIIIBBB6s16s16s3x"), values["local"], values["remote"],
+                             values["remote_qp"], 0, 0, 64, 0, values["mac"], values["ours"], values["theirs"])
+        struct.pack_into("<I", self.memory, used, len(rows))
+
     def attach(self, count=4096, device=b"", memory=None, text=b"stranger", **fields):
         """Becomes a program of the device: the answer, Attached or Done with its error."""
         descriptor, self.memory = memory or self.program_memory()
         answer = self.ask("Attach", [descriptor], until=("Attached", "Done"), name=device, text=text, count=count, **fields)
+        self.number, self.mac = (answer.number, answer.mac) if answer is not None else (0, bytes(6))
         if memory is None:
             os.close(descriptor)
         return answer

@@ -36,8 +36,14 @@ int main() {
   FIELD(name);
   FIELD(text);
 #undef FIELD
-  std::printf("}, \"memory\": {\"bytes\": %zu, \"preamble\": [%llu, %u, %u, %u, %u]}}\n",
+  std::printf("}, \"memory\": {\"bytes\": %zu, \"preamble\": [%llu, %u, %u, %u, %u],",
               host::MemoryLayout(host::kProgramMemory).bytes(),
               static_cast<unsigned long long>(host::kMemoryMagic), host::kProgramMemory.channels,
               host::kProgramMemory.frames, host::kRingFrames, host::kFrameBytes);
+  // Where rows of connections lie, how many there are, and where it is said how many are used.
+  constexpr host::MemoryLayout kLayout(host::kProgramMemory);
+  static std::byte memory[kLayout.bytes()];
+  const auto offset_of = [&](const auto& part) { return reinterpret_cast<const std::byte*>(&part) - memory; };
+  std::printf(" \"rows\": [%td, %u, %td]}}\n", offset_of(*kLayout.connections(memory)),
+              host::kProgramMemory.connections, offset_of(kLayout.usage(memory).connections));
 }

@@ -100,11 +100,6 @@ int a_child_that_uses_what_it_inherited() {
     ibv_wc completion{};
     REQUIRE(connection.post() == EIO);
     REQUIRE(ibv_poll_cq(connection.cq(0), 1, &completion) < 0);
-    int count = 0;
-    ibv_device** list = ibv_get_device_list(&count);
-    // It is also told in a line, which the parent's caller does not expect.
-    REQUIRE(std::freopen("/dev/null", "w", stderr) != nullptr);
-    REQUIRE(list != nullptr && ibv_open_device(list[0]) == nullptr && errno == EIO);
     std::exit(0);
   }
   REQUIRE(status_of(child) == 0);

@@ -61,7 +61,8 @@ Result<std::unique_ptr<Attachment>> Attachment::open(const Options& options) {
   Result<host::SealedMemory> memory =
       host::make_sealed_memory("uroce", host::MemoryLayout(host::kProgramMemory).bytes());
   if (!memory) return memory.error();
-  attachment->memory_ = std::move(*memory);
+  attachment->memory_ = std::move(memory->mapping);
+  attachment->shown_memory_ = UninheritedDescriptor(std::move(memory->descriptor));
   // The service looks at the beginning when it maps the memory.
   const host::OwnMemory formatted(attachment->memory(), host::kProgramMemory);
   attachment->channels_.resize(host::kProgramMemory.channels);
@@ -80,17 +81,18 @@ void Attachment::end() {
 
 /// Connects and says hello; the reader does not run, or is the caller.
 Status Attachment::attach() {
-  Result<Descriptor> socket = connect_to(options_.socket);
-  if (!socket) return socket.error();
+  Result<Descriptor> connected = connect_to(options_.socket);
+  if (!connected) return connected.error();
+  UninheritedDescriptor socket(std::move(*connected));
   Message hello{.type = MessageType::kAttach,
                 .version = host::kControlVersion,
                 .number = numbers_.first,
                 .count = numbers_.count != 0 ? numbers_.count : options_.numbers};
   host::set_text(hello.name, options_.device);
   host::set_text(hello.text, program_name());
-  const ControlSocket control(socket->get());
+  const ControlSocket control(socket.get());
   const Deadline deadline = deadline_in(kAnswerMs);
-  const int shown[] = {memory_.descriptor.get(), granted_.get()};
+  const int shown[] = {shown_memory_.get(), granted_.get()};
   const size_t count = numbers_.count != 0 ? 2 : 1;
   if (Status status = control.send(hello, std::span(shown).first(count)); !status) return status;
   Result<host::Datagram> answer = control.wait(deadline);
@@ -102,7 +104,7 @@ Status Attachment::attach() {
   programs_ = news->programs;
   const std::lock_guard guard(mutex_);
   addresses_ = std::move(news->addresses);
-  socket_ = std::move(*socket);
+  socket_ = std::move(socket);
   connected_ = true;
   return {};
 }
@@ -154,7 +156,7 @@ Status Attachment::take_attached(host::Datagram& answer) {
   first_service_ = std::make_unique<Peer>();
   first_service_->memory = std::move(*memory);
   first_service_->bell = std::move(*bell);
-  granted_ = std::move(answer.descriptor[0]);
+  granted_ = UninheritedDescriptor(std::move(answer.descriptor[0]));
   numbers_ = block;
   mac_ = message.mac;
   mtu_ = message.mtu;
@@ -267,6 +269,12 @@ bool Attachment::is_anothers(QpNumber number) {
 
 void Attachment::resolve(const host::Station& station) {
   tell({.type = MessageType::kResolve, .vlan = station.vlan, .address = station.address});
+}
+
+host::ConnectionRows Attachment::connection_rows() {
+  const host::MemoryLayout layout(host::kProgramMemory);
+  return {{layout.connections(memory()), host::kProgramMemory.connections},
+          layout.usage(memory()).connections};
 }
 
 std::span<FaultCounts> Attachment::fault_counts() {

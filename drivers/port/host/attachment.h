@@ -15,8 +15,10 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/uninherited_descriptor.h"
 #include "drivers/port/host/control_socket.h"
 #include "drivers/port/host/peer_exchange.h"
+#include "host/connection_rows.h"
 #include "host/shared_device.h"
 #include "host/shared_memory.h"
 
@@ -44,7 +46,7 @@ class Attachment final : public host::SharedDevice {
   [[nodiscard]] const std::string& socket() const { return options_.socket; }
   [[nodiscard]] PeerExchange& exchange() { return exchange_; }
   /// Zeroed; the port's queue formats it.
-  [[nodiscard]] std::byte* memory() const { return memory_.mapping.data(); }
+  [[nodiscard]] std::byte* memory() const { return memory_.data(); }
   [[nodiscard]] MacAddress mac() const { return mac_; }
   [[nodiscard]] bool link_up() const { return connected_ && link_up_; }
   /// The service has another device by that name: this one does not come back.
@@ -70,6 +72,7 @@ class Attachment final : public host::SharedDevice {
   std::optional<Gid> source_to(const Gid& destination) override;
   void resolve(const host::Station& station) override;
   void show_queue_pairs(uint32_t count) override;
+  host::ConnectionRows connection_rows() override;
   std::span<FaultCounts> fault_counts() override;
   void start(host::SharedDeviceListener& listener) override;
   void stop() override;
@@ -141,11 +144,13 @@ class Attachment final : public host::SharedDevice {
   void tell_service_again();
 
   const Options options_;
-  host::SealedMemory memory_;
+  host::Mapping memory_;
+  UninheritedDescriptor shown_memory_;  // of the same
   PeerExchange exchange_;
-  Descriptor socket_;
+  UninheritedDescriptor socket_;
   NumberBlock numbers_{0, 0};
-  Descriptor granted_;  // the service's memory, by which these are ours when another service begins
+  UninheritedDescriptor
+      granted_;  // the service's memory, by which these are ours when another service begins
   MacAddress mac_;
   std::vector<uint16_t> partition_keys_;
   std::atomic<uint32_t> mtu_{0};

@@ -231,7 +231,7 @@ void Attachment::lose_service() {
   {
     const std::lock_guard guard(mutex_);
     connected_ = false;
-    socket_ = Descriptor();
+    socket_ = UninheritedDescriptor();
     for (const auto& [request, waiting] : requests_)
       waiting->answer = Message{.type = MessageType::kDone, .error = ENETDOWN};
     answered_.notify_all();

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/contract.h"
+#include "base/per_process.h"
 #include "drivers/port/loopback/steering.h"
 #include "drivers/port/loopback/wire.h"
 #include "port/short_frame.h"
@@ -69,9 +70,8 @@ struct WireTable {
 };
 
 WireTable& wire_table() {
-  // Never destroyed: a port may outlive static destructors when a program exits without closing it.
-  static auto* table = new WireTable;
-  return *table;
+  static PerProcess<WireTable> table;
+  return table.get();
 }
 
 class LoopbackQueue final : public port::PortQueue {

@@ -7,7 +7,6 @@
 #include "engine/device/device_state.h"
 #include "engine/device/gid_interface.h"
 #include "engine/platform/fault_handler.h"
-#include "engine/platform/forked.h"
 #include "host/shared_device.h"
 #include "mem/dma_region.h"
 
@@ -266,7 +265,7 @@ bool Device::within_host() const {
 }
 
 host::SharedDevice* Device::shared_device() const {
-  return forked_since_start() ? nullptr : state_->port->shared_device();
+  return state_->inherited() ? nullptr : state_->port->shared_device();
 }
 
 PathMtu Device::path_mtu_max() const {
@@ -304,7 +303,7 @@ std::unique_ptr<queue::CompletionQueue> Device::create_completion_queue(
 
 int Device::resize_completion_queue(queue::CompletionQueue& queue, uint32_t depth) {
   using Slots = queue::CompletionQueue::Slots;
-  if (forked_since_start()) return ENODEV;
+  if (state_->inherited()) return ENODEV;
   const auto resize = [&](Poller& poller, uint32_t to, Slots& slots) {
     bool done = false;
     poller.run([&](qp::Turn&) { done = queue.resize(poller.index(), to, slots); });
@@ -323,7 +322,7 @@ int Device::resize_completion_queue(queue::CompletionQueue& queue, uint32_t dept
 
 void Device::retire_completion_queue(queue::CompletionQueue& queue) {
   state_->completion_queues.fetch_sub(1, std::memory_order_relaxed);
-  if (forked_since_start()) return;
+  if (state_->inherited()) return;
   // No queue pair names it any more; a turn that was under way may still be about to publish it.
   state_->quiescence.wait();
   if (!queue.ever_moderated()) return;
@@ -333,13 +332,13 @@ void Device::retire_completion_queue(queue::CompletionQueue& queue) {
 
 void Device::turn_for(queue::CompletionQueue& queue) {
   DeviceState& state = *state_;
-  if (!state.inline_pollers() || forked_since_start()) return;
+  if (!state.inline_pollers() || state.inherited()) return;
   state.turn_for_completions(queue, state.clock());
 }
 
 bool Device::turn_for_services() {
   DeviceState& state = *state_;
-  if (!state.inline_pollers() || forked_since_start()) return false;
+  if (!state.inline_pollers() || state.inherited()) return false;
   state.turn(1, state.clock());  // poller 0
   return true;
 }

@@ -4,7 +4,6 @@
 
 #include "engine/device/device.h"
 #include "engine/device/device_state.h"
-#include "engine/platform/forked.h"
 #include "net/derived_mac.h"
 #include "wire/vlan.h"
 
@@ -44,7 +43,7 @@ int DeviceState::resolve(wire::Path& path, bool& to_self) {
 
 std::optional<Gid> Device::source_to(const Gid& destination) const {
   std::optional<Gid> source;
-  if (forked_since_start()) return source;
+  if (state_->inherited()) return source;
   if (state_->authority != nullptr && !net::is_multicast(destination)) {
     source = state_->authority->source_to(destination);
     return source && state_->addresses.gids().owns(*source) ? source : std::nullopt;
@@ -56,7 +55,7 @@ std::optional<Gid> Device::source_to(const Gid& destination) const {
 void Device::find_neighbours(std::span<NeighbourQuestion> questions) {
   DeviceState& state = *state_;
   for (NeighbourQuestion& question : questions) question.error = ENODEV;
-  if (forked_since_start()) return;
+  if (state_->inherited()) return;
   state.pollers[0]->run([&](qp::Turn& turn) {
     for (NeighbourQuestion& question : questions) {
       net::Neighbours* const link = state.links.find(question.vlan);
@@ -69,7 +68,7 @@ void Device::find_neighbours(std::span<NeighbourQuestion> questions) {
 
 Result<qp::DatagramAddress> Device::take_address(wire::Path path) {
   DeviceState& state = *state_;
-  if (forked_since_start()) return Error{ENODEV, "the device was opened before fork()"};
+  if (state_->inherited()) return Error{ENODEV, "the device was opened before fork()"};
   qp::DatagramAddress address;
   if (const int error = state.resolve(path, address.to_self); error != 0)
     return Error{error, "no way to the address"};
@@ -85,7 +84,7 @@ void Device::give_back_address() { state_->address_handles.fetch_sub(1, std::mem
 
 int Device::add_address(const InterfaceAddress& address) {
   DeviceState& state = *state_;
-  if (forked_since_start()) return ENODEV;
+  if (state_->inherited()) return ENODEV;
   const std::lock_guard guard(state.address_changes);
   net::GidTable gids = state.addresses.gids();
   if (gids.owns(address.address)) return EEXIST;
@@ -103,7 +102,7 @@ int Device::add_address(const InterfaceAddress& address) {
 
 int Device::remove_address(const Gid& address) {
   DeviceState& state = *state_;
-  if (forked_since_start()) return ENODEV;
+  if (state_->inherited()) return ENODEV;
   const std::lock_guard guard(state.address_changes);
   net::GidTable gids = state.addresses.gids();
   const auto index = gids.find(address);
@@ -133,15 +132,15 @@ void DeviceState::leave_network(const Gid& group) {
 }
 
 int Device::hold_group(const Gid& group) {
-  return forked_since_start() ? ENODEV : state_->joined_groups.hold(group);
+  return state_->inherited() ? ENODEV : state_->joined_groups.hold(group);
 }
 
 void Device::release_group(const Gid& group) {
-  if (!forked_since_start()) state_->joined_groups.release(group);
+  if (!state_->inherited()) state_->joined_groups.release(group);
 }
 
 int Device::attach_group(QueuePairHandle& queue_pair, const Gid& group) {
-  if (forked_since_start()) return ENODEV;
+  if (state_->inherited()) return ENODEV;
   MulticastGroups::Retired retired;
   int error = 0;
   {
@@ -156,7 +155,7 @@ int Device::attach_group(QueuePairHandle& queue_pair, const Gid& group) {
 }
 
 int Device::detach_group(QueuePairHandle& queue_pair, const Gid& group) {
-  if (forked_since_start()) return ENODEV;
+  if (state_->inherited()) return ENODEV;
   MulticastGroups::Retired retired;
   int error = 0;
   {

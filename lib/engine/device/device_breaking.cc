@@ -4,7 +4,6 @@
 
 #include "engine/device/device.h"
 #include "engine/device/device_state.h"
-#include "engine/platform/forked.h"
 #include "mem/key_breaking.h"
 
 namespace uroce::engine {
@@ -65,7 +64,7 @@ int break_key(DeviceState& state, MemoryKey key) {
 
 int Device::break_at_once(const faults::Breakage& broken) {
   using What = faults::Breakage::What;
-  if (forked_since_start()) return ENODEV;
+  if (state_->inherited()) return ENODEV;
   if (!broken.scope.device.empty() && broken.scope.device != name()) return ENOENT;
   switch (broken.what) {
     case What::kQueuePair:

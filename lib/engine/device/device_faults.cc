@@ -5,7 +5,6 @@
 
 #include "engine/device/device.h"
 #include "engine/device/device_state.h"
-#include "engine/platform/forked.h"
 
 namespace uroce::engine {
 
@@ -17,7 +16,7 @@ bool Device::has_queue_pair(QpNumber number) const {
 }
 
 Status Device::add_fault(const faults::NumberedRule& numbered) {
-  if (forked_since_start()) return Error{ENODEV, "the process is a fork of the device's"};
+  if (state_->inherited()) return Error{ENODEV, "the process is a fork of the device's"};
   const faults::Rule& rule = numbered.rule;
   if (!rule.scope.device.empty() && rule.scope.device != name()) return {};
   if (rule.scope.queue_pair && !has_queue_pair(*rule.scope.queue_pair))
@@ -26,20 +25,20 @@ Status Device::add_fault(const faults::NumberedRule& numbered) {
 }
 
 bool Device::remove_fault(uint32_t id) {
-  return !forked_since_start() && state_->faults.remove(state_->pollers, id);
+  return !state_->inherited() && state_->faults.remove(state_->pollers, id);
 }
 
 std::vector<MetFaults::Report> Device::faults() const { return state_->faults.reports(); }
 
 Result<int> Device::add_capture(uint32_t id, const capture::Order& order) {
-  if (forked_since_start()) return Error{ENODEV, "the process is a fork of the device's"};
+  if (state_->inherited()) return Error{ENODEV, "the process is a fork of the device's"};
   if (order.scope.queue_pair && !has_queue_pair(*order.scope.queue_pair))
     return Error{ENOENT, fmt::format("qp: there is no queue pair {}", order.scope.queue_pair->value)};
   return state_->captures.start(state_->pollers, id, order);
 }
 
 bool Device::remove_capture(uint32_t id) {
-  return !forked_since_start() && state_->captures.stop(state_->pollers, id);
+  return !state_->inherited() && state_->captures.stop(state_->pollers, id);
 }
 
 }  // namespace uroce::engine

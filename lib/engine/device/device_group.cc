@@ -14,6 +14,8 @@
 
 #include "base/contract.h"
 #include "base/counter_texts.h"
+#include "base/forks.h"
+#include "base/per_process.h"
 #include "drivers/registry.h"
 #include "engine/device/device.h"
 #include "engine/device/device_state.h"
@@ -22,7 +24,6 @@
 #include "engine/device/tool_orders.h"
 #include "engine/platform/eal.h"
 #include "engine/platform/eal_log.h"
-#include "engine/platform/forked.h"
 #include "engine/platform/log.h"
 #include "engine/platform/random_key.h"
 
@@ -38,14 +39,13 @@ struct OpenGroups {
 };
 
 OpenGroups& open_groups() {
-  static OpenGroups& the = *new OpenGroups;  // never destroyed: see end_all()
-  return the;
+  static PerProcess<OpenGroups> the;
+  return the.get();
 }
 
 /// Runs before the destructors of libraries that the threads use. A thread that exits may hold the lock in
 /// another thread; then nothing is ended.
 void end_all() {
-  if (forked_since_start()) return;
   OpenGroups& open = open_groups();
   if (!open.mutex.try_lock()) return;
   for (DeviceGroup* group : open.groups) group->end();
@@ -95,12 +95,14 @@ Result<std::vector<std::unique_ptr<copy::Engine>>> open_copy_engines(const Devic
 
 /// Devices that must not be touched any more, not even to take them apart.
 void forget(auto&& devices) {
-  static auto& forgotten = *new std::vector<std::unique_ptr<Device>>;
-  static std::mutex& mutex = *new std::mutex;
-  // A forked child has one thread, and may have inherited the lock taken.
-  std::unique_lock guard(mutex, std::defer_lock);
-  if (!forked_since_start()) guard.lock();
-  for (std::unique_ptr<Device>& device : devices) forgotten.push_back(std::move(device));
+  struct Forgotten {
+    std::mutex mutex;
+    std::vector<std::unique_ptr<Device>> devices;
+  };
+  static PerProcess<Forgotten> the;
+  Forgotten& forgotten = the.get();
+  const std::lock_guard guard(forgotten.mutex);
+  for (std::unique_ptr<Device>& device : devices) forgotten.devices.push_back(std::move(device));
 }
 
 }  // namespace
@@ -289,7 +291,7 @@ bool DeviceGroup::has_lost_device() const {
 }
 
 DeviceGroup::~DeviceGroup() {
-  if (ended_ || forked_since_start()) {
+  if (ended_ || forks_ != fork_count()) {
     // The ports are closed, or belong to the parent; what is left is the operating system's to clean up.
     threads_.abandon();
     links_.abandon();

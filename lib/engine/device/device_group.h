@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "base/forks.h"
 #include "base/result.h"
 #include "engine/configuration/configuration.h"
 #include "engine/device/device.h"
@@ -64,6 +65,7 @@ class DeviceGroup {
   bool log_counters_ = false;
   bool dpdk_ = false;  // something of EAL's is open
   bool ended_ = false;
+  const uint32_t forks_ = fork_count();  // when it was opened: a forked child leaves it as it lies
   const std::shared_ptr<std::latch> closed_ = std::make_shared<std::latch>(1);
 };
 

@@ -12,7 +12,6 @@
 #include "engine/device/queue_pair_ends.h"
 #include "engine/device/queue_pair_turns.h"
 #include "engine/platform/fault_handler.h"
-#include "engine/platform/forked.h"
 #include "host/shared_device.h"
 
 namespace uroce::engine {
@@ -195,7 +194,7 @@ void DeviceState::show_queue_pairs() const {
 
 Result<QueuePairHandle*> Device::create_queue_pair(const QueuePairOptions& options) {
   DeviceState& state = *state_;
-  if (forked_since_start()) return Error{ENODEV, "the device was opened before fork()"};
+  if (state.inherited()) return Error{ENODEV, "the device was opened before fork()"};
   if (Status status = check(options); !status) return status.error();
   install_fault_handler();
   if (Status status = enter(state, options); !status) return status.error();
@@ -225,7 +224,7 @@ Result<QueuePairHandle*> Device::create_queue_pair(const QueuePairOptions& optio
 void Device::destroy_queue_pair(QueuePairHandle& queue_pair) {
   DeviceState& state = *state_;
   auto& entry = static_cast<QueuePairEntry&>(queue_pair);
-  if (forked_since_start()) return;  // its poller may stand in the middle of a turn for ever
+  if (state.inherited()) return;  // its poller may stand in the middle of a turn for ever
   UROCE_ASSERT(!in_groups(queue_pair));
   drain(entry);
   state.queue_pairs.unpublish(entry.number);
@@ -257,7 +256,7 @@ void Device::destroy_queue_pair(QueuePairHandle& queue_pair) {
 
 void Device::destroy_queue_pairs(const std::function<bool(const QueuePairHandle&)>& is_meant) {
   DeviceState& state = *state_;
-  if (forked_since_start()) return;
+  if (state.inherited()) return;
   std::vector<QueuePairEntry*> meant;
   {
     const std::lock_guard guard(state.mutex);
@@ -283,7 +282,7 @@ int Device::modify_queue_pair(QueuePairHandle& queue_pair, qp::Attributes attrib
                               qp::AttributeMask mask) {
   DeviceState& state = *state_;
   auto& entry = static_cast<QueuePairEntry&>(queue_pair);
-  if (forked_since_start()) return ENODEV;
+  if (state.inherited()) return ENODEV;
   install_fault_handler();
   if (mask.any(qp::kMaskPathMtu) && attributes.path_mtu > path_mtu_max()) return EINVAL;
   bool to_own_address = false;
@@ -316,7 +315,7 @@ int Device::modify_queue_pair(QueuePairHandle& queue_pair, qp::Attributes attrib
 qp::Attributes Device::query_queue_pair(QueuePairHandle& queue_pair) {
   auto& entry = static_cast<QueuePairEntry&>(queue_pair);
   qp::Attributes attributes;
-  if (forked_since_start()) return attributes;
+  if (state_->inherited()) return attributes;
   run_where_it_is(entry, [&](qp::Turn&) { attributes = entry.queue_pair.attributes(); });
   return attributes;
 }
@@ -324,7 +323,7 @@ qp::Attributes Device::query_queue_pair(QueuePairHandle& queue_pair) {
 qp::CongestionState Device::query_congestion(QueuePairHandle& queue_pair) {
   auto& entry = static_cast<QueuePairEntry&>(queue_pair);
   qp::CongestionState congestion;
-  if (forked_since_start()) return congestion;
+  if (state_->inherited()) return congestion;
   run_where_it_is(entry, [&](qp::Turn&) { congestion = entry.queue_pair.congestion(); });
   return congestion;
 }
@@ -332,7 +331,7 @@ qp::CongestionState Device::query_congestion(QueuePairHandle& queue_pair) {
 int Device::set_congestion_control(QueuePairHandle& queue_pair, qp::CongestionControl control) {
   auto& entry = static_cast<QueuePairEntry&>(queue_pair);
   int error = ENODEV;
-  if (forked_since_start()) return error;
+  if (state_->inherited()) return error;
   run_where_it_is(entry, [&](qp::Turn&) {
     qp::QueuePair* const used = entry.queue_pair.use();
     error = used != nullptr ? used->set_congestion_control(control) : ENOMEM;
@@ -345,7 +344,7 @@ int Device::set_congestion_control(QueuePairHandle& queue_pair, qp::CongestionCo
 void Device::ring_doorbell(QueuePairHandle& queue_pair) {
   DeviceState& state = *state_;
   auto& entry = static_cast<QueuePairEntry&>(queue_pair);
-  if (forked_since_start()) return;
+  if (state.inherited()) return;
   if (state.inline_pollers()) {
     state.turn_for_post(entry, state.clock());
   } else {

@@ -4,7 +4,6 @@
 
 #include "engine/device/device.h"
 #include "engine/device/device_state.h"
-#include "engine/platform/forked.h"
 #include "host/shared_device.h"
 
 namespace uroce::engine {
@@ -12,7 +11,7 @@ namespace {
 
 /// Where programs share a device, the numbers of connections begin with what is of this program's queue pair
 /// numbers only: so the service knows for which program a message is.
-cm::AgentOptions agent_options(uint64_t guid, const host::SharedDevice* shared) {
+cm::AgentOptions agent_options(uint64_t guid, host::SharedDevice* shared) {
   std::random_device random;
   const auto word = [&] { return uint64_t{random()} << 32 | random(); };
   cm::AgentOptions options{.ca_guid = guid,
@@ -21,6 +20,7 @@ cm::AgentOptions agent_options(uint64_t guid, const host::SharedDevice* shared) 
                            .first_number = random(),
                            .transactions = {.low = word(), .high = word()}};
   if (shared == nullptr) return options;
+  options.rows = shared->connection_rows();
   options.prefix = {.value = host::comm_prefix(shared->numbers()), .bits = host::kCommPrefixBits};
   options.connections_max =
       std::min(options.connections_max, cm::ConnectionTable::capacity_max(options.prefix));
@@ -31,12 +31,12 @@ cm::AgentOptions agent_options(uint64_t guid, const host::SharedDevice* shared) 
 
 int Device::manage(ServicesUser& user, const std::function<void(GeneralServices&, Instant now)>& function) {
   DeviceState& state = *state_;
-  if (forked_since_start()) return ENODEV;
+  if (state.inherited()) return ENODEV;
   Poller& poller = *state.pollers[0];
   {
     const std::lock_guard guard(state.mutex);
     if (state.services == nullptr) {
-      const host::SharedDevice* const shared = state.port->shared_device();
+      host::SharedDevice* const shared = state.port->shared_device();
       state.services = std::make_unique<GeneralServices>(
           GeneralServices::Options{.mac = state.mac,
                                    .addresses = state.addresses,

@@ -8,7 +8,6 @@
 #include "base/contract.h"
 #include "engine/device/device.h"
 #include "engine/device/device_state.h"
-#include "engine/platform/forked.h"
 
 namespace uroce::engine {
 
@@ -27,7 +26,7 @@ Status check(const SharedReceivesOptions& options) {
 
 Result<std::unique_ptr<SharedReceives>> Device::create_shared_receives(const SharedReceivesOptions& options) {
   DeviceState& state = *state_;
-  if (forked_since_start()) return Error{ENODEV, "the device was opened before fork()"};
+  if (state.inherited()) return Error{ENODEV, "the device was opened before fork()"};
   if (Status status = check(options); !status) return status.error();
   if (Status status = state.domains.enter(options.domain); !status) return status.error();
   std::optional<queue::SrqNumber> number;
@@ -68,7 +67,7 @@ Result<std::unique_ptr<SharedReceives>> Device::create_shared_receives(const Sha
 
 int Device::resize_shared_receives(SharedReceives& receives, queue::SharedReceiveQueue::Resizing& change) {
   DeviceState& state = *state_;
-  if (forked_since_start()) return ENODEV;
+  if (state.inherited()) return ENODEV;
   int error = ENODEV;
   const auto resize = [&] { error = receives.queue.resize(change) ? 0 : EINVAL; };
   Poller* poller = receives.xrc_domain != nullptr ? receives.xrc_domain->poller : nullptr;
@@ -84,7 +83,7 @@ int Device::resize_shared_receives(SharedReceives& receives, queue::SharedReceiv
 
 void Device::destroy_shared_receives(std::unique_ptr<SharedReceives> receives) {
   DeviceState& state = *state_;
-  if (XrcDomain* domain = receives->xrc_domain; domain != nullptr && !forked_since_start()) {
+  if (XrcDomain* domain = receives->xrc_domain; domain != nullptr && !state_->inherited()) {
     const queue::SrqNumber number = receives->queue.options().xrc.number;
     state.xrc_receives.unpublish(number);
     {
@@ -106,7 +105,7 @@ void Device::destroy_shared_receives(std::unique_ptr<SharedReceives> receives) {
 
 Result<std::unique_ptr<XrcDomain>> Device::create_xrc_domain() {
   DeviceState& state = *state_;
-  if (forked_since_start()) return Error{ENODEV, "the device was opened before fork()"};
+  if (state.inherited()) return Error{ENODEV, "the device was opened before fork()"};
   auto made = std::make_unique<XrcDomain>();
   const std::lock_guard guard(state.mutex);
   if (state.xrc_domains == Limits::kXrcDomains) return Error{ENOMEM, "no XRC domain left"};

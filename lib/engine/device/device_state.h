@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "base/forks.h"
 #include "base/index_space.h"
 #include "base/keyed_hash.h"
 #include "base/number_block.h"
@@ -82,6 +83,9 @@ struct DeviceState {
   };
   explicit DeviceState(Options options);
 
+  /// True in a forked child, where the device is the parent's: no thread turns its pollers, and locks may
+  /// stay taken for ever.
+  [[nodiscard]] bool inherited() const { return forks != fork_count(); }
   [[nodiscard]] bool inline_pollers() const { return mode == PollerMode::kInline; }
 
   /// Gives the pollers of `which` (bit i: poller i) a turn each, then those that got work from them, then the
@@ -124,6 +128,7 @@ struct DeviceState {
   void show_queue_pairs() const;
 
   const DeviceConfiguration configuration;
+  const uint32_t forks = fork_count();  // when it was opened
   const PollerMode mode;
   const PollerIdle idle;
   const bool follow_packets;

@@ -3,17 +3,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <latch>
 #include <mutex>
 #include <optional>
 
+#include "base/forks.h"
+#include "base/per_process.h"
 #include "drivers/registry.h"
 #include "engine/device/device_group.h"
 #include "engine/device/service_devices.h"
 #include "engine/platform/clock.h"
 #include "engine/platform/eal.h"
-#include "engine/platform/forked.h"
+#include "engine/scheduling/oversubscription.h"
 #include "net/derived_mac.h"
 
 namespace uroce::engine {
@@ -46,6 +49,7 @@ class ConfiguredStack final : public Stack {
   Status start_eal_for(std::span<const size_t> members) const;
 
   const Configuration configuration_;
+  const uint32_t forks_ = fork_count();  // when it was made
   std::mutex mutex_;
   struct Slot {
     std::weak_ptr<DeviceGroup> group;
@@ -63,7 +67,7 @@ std::optional<MacAddress> ConfiguredStack::known_mac(size_t index) const {
 Result<std::shared_ptr<Device>> ConfiguredStack::open(size_t index) {
   if (index >= configuration_.devices.size())
     return Error{ENODEV, fmt::format("there is no device {}", index)};
-  if (forked_since_start()) return Error{ENODEV, "a device was opened before fork()"};
+  if (forks_ != fork_count()) return Error{ENODEV, "the stack is the parent process's"};
   const std::lock_guard guard(mutex_);
   Slot& slot = slots_[index];
   std::shared_ptr<DeviceGroup> group = slot.group.lock();
@@ -114,19 +118,29 @@ Result<std::unique_ptr<Stack>> Stack::create(Configuration configuration) {
 }
 
 Result<Stack*> Stack::instance() {
-  // Never destroyed: programs end without closing anything, and their other threads go on until the very end.
   struct Instance {
     std::mutex mutex;
     std::optional<Result<Stack*>> stack;
   };
-  static Instance& instance = *new Instance;
+  static PerProcess<Instance> instances;
+  // As this process, or the one that it was forked from, has read it: devices that were listed keep their
+  // places in a child.
+  static std::atomic<const Configuration*> known{nullptr};
+  Instance& instance = instances.get();
   const std::lock_guard guard(instance.mutex);
-  if (!instance.stack) {
+  if (instance.stack) return *instance.stack;
+  // Acquire: pairs with the store below.
+  if (const Configuration* const parents = known.load(std::memory_order_acquire)) {
+    forget_polling_threads();
+    instance.stack.emplace(new ConfiguredStack(*parents));
+  } else {
     Result<Configuration> configuration = configuration_from_environment();
     if (configuration) configuration = with_faults_of_environment(std::move(*configuration));
     if (configuration) configuration = with_service_devices(std::move(*configuration));
     if (configuration) {
-      instance.stack.emplace(new ConfiguredStack(std::move(*configuration)));
+      auto* const stack = new ConfiguredStack(std::move(*configuration));
+      instance.stack.emplace(stack);
+      known.store(&stack->configuration(), std::memory_order_release);  // pairs with the load above
     } else {
       instance.stack.emplace(configuration.error());
     }

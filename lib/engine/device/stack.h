@@ -17,7 +17,7 @@ namespace uroce::engine {
 class Stack {
  public:
   /// The stack of this process, configured from the environment on first use; the error stays and is returned
-  /// again.
+  /// again. A forked child has one of its own, with the configuration of its parent's.
   static Result<Stack*> instance();
 
   /// True on a thread that is inside EAL's start-up: the drivers that EAL loads call the verbs library back,

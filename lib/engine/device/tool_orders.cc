@@ -7,10 +7,10 @@
 #include <cstring>
 #include <string>
 
+#include "base/per_process.h"
 #include "capture/order.h"
 #include "engine/device/device.h"
 #include "engine/platform/clock.h"
-#include "engine/platform/forked.h"
 #include "faults/breakage.h"
 #include "faults/schedule.h"
 #include "host/control.h"
@@ -43,8 +43,8 @@ Error no_queue_pair(const host::Scope& scope) {
 }  // namespace
 
 ToolOrders& ToolOrders::of_process() {
-  static ToolOrders& the = *new ToolOrders;  // never destroyed: devices may be closed until the very end
-  return the;
+  static PerProcess<ToolOrders> the;
+  return the.get();
 }
 
 Status ToolOrders::add(Device& device, std::span<const faults::Rule> configured) {
@@ -68,7 +68,6 @@ Status ToolOrders::add(Device& device, std::span<const faults::Rule> configured)
 }
 
 void ToolOrders::remove(Device& device) {
-  if (forked_since_start()) return;
   const std::lock_guard lifetime(lifetime_);
   {
     const std::lock_guard guard(mutex_);

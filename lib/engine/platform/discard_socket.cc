@@ -9,9 +9,11 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <mutex>
 #include <set>
+#include <thread>
 #include <utility>
 
 namespace uroce::engine {
@@ -25,6 +27,7 @@ constexpr uint16_t kDiscardPort = 9;
 struct OpenSockets {
   std::mutex mutex;
   std::set<int> descriptors;
+  bool forked = false;  // while there were any: a child may not have let go yet
 };
 OpenSockets& open_sockets() {
   static auto* sockets = new OpenSockets;  // never destroyed: a process may end with devices open
@@ -41,12 +44,16 @@ void close_if_ours(int descriptor) {
 }
 
 void let_go_in_children() {
-  static const int registered =
-      pthread_atfork([] { open_sockets().mutex.lock(); }, [] { open_sockets().mutex.unlock(); },
-                     [] {
-                       for (const int descriptor : open_sockets().descriptors) close_if_ours(descriptor);
-                       open_sockets().mutex.unlock();
-                     });
+  static const int registered = pthread_atfork([] { open_sockets().mutex.lock(); },
+                                               [] {
+                                                 open_sockets().forked |= !open_sockets().descriptors.empty();
+                                                 open_sockets().mutex.unlock();
+                                               },
+                                               [] {
+                                                 for (const int descriptor : open_sockets().descriptors)
+                                                   close_if_ours(descriptor);
+                                                 open_sockets().mutex.unlock();
+                                               });
   (void)registered;
 }
 
@@ -87,6 +94,20 @@ int take_port(int socket, int family, const std::string& interface) {
   return bind(socket, reinterpret_cast<const sockaddr*>(&any), length) == 0 ? 0 : errno;
 }
 
+/// 0 or an errno. A child that has just been forked holds the port until it has run its handler: waited for
+/// up to 200 ms, once after each fork.
+int take_port_from_children(int socket, int family, const std::string& interface, OpenSockets& sockets) {
+  constexpr int kAttemptsMax = 40;
+  constexpr std::chrono::milliseconds kBetween{5};
+  int failed = take_port(socket, family, interface);
+  for (int i = 0; failed == EADDRINUSE && sockets.forked && i < kAttemptsMax; ++i) {
+    std::this_thread::sleep_for(kBetween);
+    failed = take_port(socket, family, interface);
+  }
+  sockets.forked = false;
+  return failed;
+}
+
 }  // namespace
 
 Result<DiscardSocket> DiscardSocket::open(const std::string& interface, unsigned index) {
@@ -100,7 +121,8 @@ Result<DiscardSocket> DiscardSocket::open(const std::string& interface, unsigned
     descriptor = ::socket(family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   }
   if (descriptor < 0) return Error{errno, std::string("no socket: ") + std::strerror(errno)};
-  if (const int failed = take_port(descriptor, family, interface); failed != 0) {
+  const int failed = take_port_from_children(descriptor, family, interface, sockets);
+  if (failed != 0) {
     close(descriptor);
     if (failed == EADDRINUSE) {
       return Error{EBUSY,

@@ -10,11 +10,14 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <mutex>
 #include <optional>
 
+#include "base/forks.h"
 #include "base/memory_calls.h"
+#include "base/per_process.h"
 #include "drivers/pci/pci_device.h"
 #include "drivers/process/open_descriptors.h"
 #include "engine/platform/eal_log.h"
@@ -34,11 +37,13 @@ struct Process {
 };
 
 Process& process() {
-  static Process& the = *new Process;  // never destroyed: threads may still ask while the process ends
-  return the;
+  static PerProcess<Process> the;
+  return the.get();
 }
 
 thread_local bool starting = false;
+
+constexpr uint32_t kNobody = UINT32_MAX;
 
 constexpr size_t kHugepageBytes = size_t{2} << 20;
 
@@ -158,10 +163,17 @@ bool intact(const Process& the) {
 }  // namespace
 
 Status start_eal(const Configuration& configuration, std::span<const std::string> devargs) {
+  // Of this process or of the one that it was forked from, whose memory of EAL's it has.
+  static std::atomic<uint32_t> started_by{kNobody};
   Process& the = process();
   const std::lock_guard guard(the.mutex);
+  // Relaxed: of another thread's start the lock tells, and a child has one thread at first.
+  const uint32_t by = started_by.load(std::memory_order_relaxed);
+  if (by != kNobody && by != fork_count())
+    return Error{EIO, "DPDK runs in the process that this one was forked from, and cannot be used here"};
   if (!the.outcome && rte_lcore_count() == 0 && !descriptors_free())
     return Error{EMFILE, "EAL does not start: this process may open too few descriptors (ulimit -n)"};
+  started_by.store(fork_count(), std::memory_order_relaxed);  // see above
   if (!the.outcome) the.outcome = start(configuration, devargs, the);
   if (*the.outcome && !intact(the)) {
     return Error{EBADF, "this program has closed DPDK's descriptors: its ports cannot be opened any more"};

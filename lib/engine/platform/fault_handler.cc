@@ -8,6 +8,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "base/per_process.h"
 #include "copy/guarded_copy.h"
 
 // The handler as the kernel calls it. A program's handler that was installed behind our back, and in front of
@@ -124,8 +125,8 @@ void put_in_front(int signal) {
 }  // namespace
 
 void install_fault_handler() {
-  static std::mutex& mutex = *new std::mutex;
-  const std::lock_guard guard(mutex);
+  static PerProcess<std::mutex> mutex;
+  const std::lock_guard guard(mutex.get());
   for (const int signal : kSignals) put_in_front(signal);
 }
 

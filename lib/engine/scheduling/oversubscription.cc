@@ -28,6 +28,8 @@ struct ThisMachine {
 
 void set_programs_beside(uint32_t count) { vain_threads.set_programs_beside(count); }
 
+void forget_polling_threads() { vain_threads.forget(); }
+
 bool poll_awaits_processor() { return vain_threads.any_yields(); }
 
 void back_off() { poll_backoff.back_off(vain_threads, ThisMachine{}); }

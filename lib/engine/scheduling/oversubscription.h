@@ -36,6 +36,9 @@ class IdlePollingThreads {
     return most_of(next) + beside;
   }
 
+  /// In a forked child, where the threads that were yielding do not exist.
+  void forget() { yielding_.store(0, std::memory_order_relaxed); }  // the child has one thread
+
   // Around the calling thread's yield.
   void begin_yield() { yielding_.fetch_add(1, std::memory_order_relaxed); }  // nothing but a number
   void end_yield() { yielding_.fetch_sub(1, std::memory_order_relaxed); }
@@ -109,6 +112,9 @@ extern constinit thread_local PollBackoff poll_backoff __attribute__((tls_model(
 
 /// Tells this process's IdlePollingThreads of programs beside it.
 void set_programs_beside(uint32_t count);
+
+/// In a forked child: its parent's threads are not its own.
+void forget_polling_threads();
 
 /// Whether one of this process's threads polls again as soon as it has a CPU. Any thread.
 [[nodiscard]] bool poll_awaits_processor();

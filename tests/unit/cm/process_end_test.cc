@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <vector>
+
 #include "two_agents.h"
 
 // A program ends, with and without a word.
@@ -40,6 +43,30 @@ TEST(ProcessEnd, ExpectItDoneWithPeersThatDoNotAnswer) {
   EXPECT_FALSE(world.client.agent.has_ended());
   world.run(milliseconds(10));
   EXPECT_TRUE(world.client.agent.has_ended());
+}
+
+TEST(ProcessEnd, TheServiceSeesAConnectionFromTheReplyToItsEnd) {
+  // Both ends write the same rows, each its first one.
+  std::vector<host::ConnectionRow> rows(65);
+  std::atomic<uint32_t> used{0};
+  TwoAgents world({.connections_max = 64,
+                   .listeners_max = 4,
+                   .first_number = 0x5EED'0000,
+                   .rows = host::ConnectionRows(rows, used)});
+  const CommId id = world.connect();
+  EXPECT_EQ(used, 0u);
+  world.deliver();  // REQ
+  EXPECT_EQ(used, 2u);
+  EXPECT_EQ(rows[1].remote, id.value);
+  world.deliver();  // REP
+  world.deliver();  // RTU
+  EXPECT_EQ(rows[1].local, id.value);
+  EXPECT_NE(rows[1].remote, 0u);
+  EXPECT_EQ(rows[1].remote_address, world.server.address);
+  ASSERT_EQ(world.client.agent.disconnect(id, {}), 0);
+  EXPECT_EQ(rows[1].local, id.value) << "the DREQ may be lost";
+  world.run();
+  EXPECT_EQ(rows[1].local, 0u);
 }
 
 TEST(ProcessEnd, AtAnyMoment_ExpectNothingLeft) {

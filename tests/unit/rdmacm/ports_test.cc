@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "host/connection_rows.h"
+
 namespace uroce::rdmacm {
 namespace {
 
@@ -38,6 +40,7 @@ class Service final : public host::SharedDevice {
   std::optional<Gid> source_to(const Gid&) override { return std::nullopt; }
   void resolve(const host::Station&) override {}
   void show_queue_pairs(uint32_t) override {}
+  host::ConnectionRows connection_rows() override { return {}; }
   std::span<FaultCounts> fault_counts() override { return {}; }
   void start(host::SharedDeviceListener&) override {}
   void stop() override {}
