@@ -36,7 +36,7 @@ bool ProgramSwitch::deliver(const Arrival& arrival) {
   if (to == engine::GeneralServices::kNumber) return deliver_management(arrival);
   Attachment* const program = owners_.of(to);
   if (program == nullptr) return false;
-  program->send(arrival.frame, arrival.has_icrc, turn_);
+  program->send(arrival.frame, arrival.has_icrc, arrival.sender, turn_);
   return true;
 }
 
@@ -47,7 +47,7 @@ bool ProgramSwitch::deliver_to_group(const Arrival& arrival) {
   const bool ours = packet.source_mac == options_.device.mac && packet.row->headers.has(wire::Header::kDeth);
   for (Attachment* member : members) {
     if (ours && member->owns(packet.headers.deth.source)) continue;
-    member->send(arrival.frame, arrival.has_icrc, turn_);
+    member->send(arrival.frame, arrival.has_icrc, arrival.sender, turn_);
   }
   return !members.empty();
 }
@@ -96,7 +96,9 @@ void ProgramSwitch::forward(Attachment& program, port::TxFrame& frame, port::TxB
   const auto way = check_outgoing(bytes, options_.device, {program, owners_}, packet_);
   if (const Drop* const reason = std::get_if<Drop>(&way)) return program.drop(*reason);
   const bool to_self = std::get<Way>(way) == Way::kSelf;
-  if (to_self && deliver({.packet = packet_, .frame = bytes, .has_icrc = frame.has_icrc})) return;
+  if (to_self &&
+      deliver({.packet = packet_, .frame = bytes, .has_icrc = frame.has_icrc, .sender = program.code()}))
+    return;
   if (!to_self && !frame.has_icrc) {
     wire::append_icrc(frame.data + (packet_.ip_packet.data() - frame.data), packet_.ip_packet.size());
     frame.has_icrc = true;
