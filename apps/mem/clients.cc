@@ -8,9 +8,6 @@
 #include <array>
 #include <cstring>
 
-#include "drivers/port/host/attachment.h"
-#include "drivers/port/host/socket_path.h"
-
 namespace uroce::memory_export {
 namespace {
 
@@ -34,12 +31,8 @@ bool owns(ibv_context* device, const Gid& address) {
 
 }  // namespace
 
-Client client_of(const rdma_cm_id& request, QpNumber queue_pair) {
-  const rdma_ib_addr& ends = request.route.addr.addr.ibaddr;
-  const Gid peer = gid_of(ends.dgid);
-  if (!owns(request.verbs, peer)) return {.host = peer};
-  const auto user = drivers::find_user(drivers::service_socket_path(), peer, queue_pair);
-  return {.user = user ? std::optional(*user) : std::nullopt};
-}
+Gid peer_of(const rdma_cm_id& request) { return gid_of(request.route.addr.addr.ibaddr.dgid); }
+
+bool is_of_this_host(const rdma_cm_id& request) { return owns(request.verbs, peer_of(request)); }
 
 }  // namespace uroce::memory_export
