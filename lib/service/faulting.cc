@@ -30,7 +30,7 @@ bool concerns(const OrderedFault& fault, const Program& program) {
 }  // namespace
 
 Status Service::may_order_faults(const Program& program, const Message& message) const {
-  if (Status status = serves(program, message); !status) return status;
+  if (Status status = serves(message); !status) return status;
   if (program.peer.uid == 0 || program.peer.uid == geteuid()) return {};
   return Error{EPERM, "only the service's own user and the superuser may order faults"};
 }
@@ -166,7 +166,9 @@ void Service::end_faults_of(Program& program) {
 }
 
 void Service::list_faults(Program& program, const Message& message) {
-  const Status status = serves(program, message);
+  Status status = serves(message);
+  if (status) status = may_use(program);
+  if (!status) return answer(program, message, status);
   nlohmann::json all = nlohmann::json::array();
   for (const OrderedFault& fault : faults_) {
     if (fault.once || !fault.capture.empty()) continue;
@@ -186,7 +188,7 @@ void Service::list_faults(Program& program, const Message& message) {
                    {"programs", programs},
                    {"counts", counted}});
   }
-  post_text(program, message, status ? all.dump() : std::string());
+  post_text(program, message, std::make_shared<const std::string>(all.dump()));
   answer(program, message, status);
 }
 
