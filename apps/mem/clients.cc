@@ -8,9 +8,6 @@
 #include <array>
 #include <cstring>
 
-#include "drivers/port/host/attachment.h"
-#include "drivers/port/host/socket_path.h"
-
 namespace uroce::memory_export {
 namespace {
 
@@ -45,12 +42,8 @@ bool is_ours(const Gid& address) {
 
 }  // namespace
 
-Client client_of(const rdma_cm_id& request, QpNumber queue_pair) {
-  const rdma_ib_addr& ends = request.route.addr.addr.ibaddr;
-  const Gid peer = gid_of(ends.dgid);
-  if (!is_ours(peer)) return {.host = peer};
-  const auto user = drivers::find_user(drivers::service_socket_path(), peer, queue_pair);
-  return {.user = user ? std::optional(*user) : std::nullopt};
-}
+Gid peer_of(const rdma_cm_id& request) { return gid_of(request.route.addr.addr.ibaddr.dgid); }
+
+bool is_of_this_host(const rdma_cm_id& request) { return is_ours(peer_of(request)); }
 
 }  // namespace uroce::memory_export

@@ -16,8 +16,10 @@ struct Client {
   bool operator==(const Client&) const = default;
 };
 
-/// Tells whose a request for a connection is. Programs of this host differ by their queue pair numbers alone,
-/// and the host's service knows whose they are: it is asked, which takes some 100 us.
-Client client_of(const rdma_cm_id& request, QpNumber queue_pair);
+/// The address that a request for a connection comes from.
+Gid peer_of(const rdma_cm_id& request);
+/// Whether that is one of this host's. Its programs differ by their queue pair numbers alone, and the host's
+/// service knows whose they are (UserLookup).
+bool is_of_this_host(const rdma_cm_id& request);
 
 }  // namespace uroce::memory_export

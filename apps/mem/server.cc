@@ -32,6 +32,7 @@ Server::Server(uint16_t port)
 }
 
 Server::~Server() {
+  for (const auto& [number, request] : unknown_) rdma_destroy_id(request.id);
   rdma_destroy_id(listener_);
   while (!connections_.empty()) end(connections_.begin()->first);
 }
@@ -103,6 +104,7 @@ void Server::run(int wake) {
     for (const auto& device : devices_)
       if (is_ready(device->descriptor())) read_completions(*device);
     if (is_ready(flusher_.descriptor())) answer_flushes();
+    if (is_ready(lookup_.descriptor())) on_users();
     watch();
   }
 }
@@ -113,6 +115,7 @@ void Server::wait(int wake, std::vector<int>& ready) const {
   add(wake);
   add(channel_->fd);
   add(flusher_.descriptor());
+  add(lookup_.descriptor());
   for (const auto& device : devices_) add(device->descriptor());
   ready.clear();
   poll(all.data(), all.size(), connections_.empty() ? -1 : kTickMs);
@@ -156,9 +159,36 @@ void Server::on_event(rdma_cm_event_type type, uint64_t number) {
 void Server::on_request(const Request& request) {
   const auto wanted = parse_request(request.private_data);
   if (const auto* why = std::get_if<Refusal>(&wanted); why != nullptr) return refuse(request.id, *why);
-  const Client client = client_of(*request.id, request.queue_pair);
-  const Where where = client.host == Gid{} ? Where::kHere : Where::kElsewhere;
   const std::string& name = std::get<std::string>(wanted);
+  if (exports_.find(name, Where::kHere) == nullptr) return refuse(request.id, Refusal::kUnknownName);
+  if (!is_of_this_host(*request.id)) return admit(request, name, {.host = peer_of(*request.id)});
+  // The one that has waited for longest has the least to lose: its program asks again.
+  if (unknown_.size() == kUnknownMax) {
+    refuse(unknown_.begin()->second.id, Refusal::kBusy);
+    unknown_.erase(unknown_.begin());
+  }
+  lookup_.submit(
+      {.number = ++last_question_, .address = peer_of(*request.id), .queue_pair = request.queue_pair});
+  unknown_.emplace(last_question_, Unknown{request.id, request.responder_resources, name});
+}
+
+/// The host's service has said whose requests are.
+void Server::on_users() {
+  for (const UserLookup::Answer& answer : lookup_.take()) {
+    const auto asked = unknown_.extract(answer.number);
+    if (asked.empty()) continue;
+    const Unknown& request = asked.mapped();
+    admit({.id = request.id,
+           .responder_resources = request.responder_resources,
+           .queue_pair = {},
+           .private_data = {}},
+          request.region, {.user = answer.user});
+  }
+}
+
+void Server::admit(const Request& request, const std::string& name, const Client& client) {
+  // It may have ceased to be exported meanwhile.
+  const Where where = client.host == Gid{} ? Where::kHere : Where::kElsewhere;
   const SharedRegion region = exports_.find(name, where);
   if (region == nullptr) {
     if (exports_.find(name, Where::kHere) != nullptr) say_refused(client);

@@ -9,11 +9,13 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "apps/mem/clients.h"
 #include "apps/mem/exports.h"
 #include "apps/mem/flusher.h"
+#include "apps/mem/user_lookup.h"
 
 namespace uroce::memory_export {
 
@@ -44,6 +46,7 @@ class Server {
 
  private:
   static constexpr size_t kConnectionsMax = 256;
+  static constexpr size_t kUnknownMax = UserLookup::kQuestionsMax;
   static constexpr size_t kMessageBytes = 64;
   static constexpr uint32_t kSendsMax = 4;
   static constexpr std::chrono::seconds kHandshake{10};
@@ -70,6 +73,12 @@ class Server {
     QpNumber queue_pair;
     std::span<const std::byte> private_data;
   };
+  /// A request of a program of this host, until it is known whose that is.
+  struct Unknown {
+    rdma_cm_id* id;
+    uint8_t responder_resources;
+    std::string region;
+  };
 
   void open_devices();
   void listen(uint16_t port);
@@ -78,6 +87,8 @@ class Server {
   // Events of rdma_cm.
   void read_events();
   void on_request(const Request& request);
+  void on_users();
+  void admit(const Request& request, const std::string& name, const Client& client);
   void refuse(rdma_cm_id* id, Refusal why);
   bool make_room(const Client& client);
   [[nodiscard]] size_t count_of(const Client& client) const;
@@ -118,6 +129,9 @@ class Server {
   std::unique_ptr<rdma_event_channel, DestroyChannel> channel_;
   std::vector<std::unique_ptr<DeviceRegions>> devices_;
   Flusher flusher_;
+  UserLookup lookup_;
+  std::map<uint64_t, Unknown> unknown_;  // by the number of their question
+  uint64_t last_question_ = 0;
   rdma_cm_id* listener_ = nullptr;
   std::map<uint64_t, Connection> connections_;
   std::vector<size_t> free_slots_;

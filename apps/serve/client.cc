@@ -64,6 +64,9 @@ void print_device(const json& device) {
              device.at("up").get<bool>() ? "up" : "down", device.at("mtu").get<uint32_t>(),
              text_in(device.at("mac")), addresses.empty() ? " no address" : addresses);
   fmt::print("{}", port_dropped_of(device));
+  // Its numbers and names are shown to their own user only.
+  if (const auto others = device.at("other_programs").get<uint64_t>(); others > 0)
+    fmt::print("  {} programs of other users\n", others);
   if (device.at("programs").empty()) return;
   fmt::print("  {:>8} {:>6} {:<16} {:>8} {:>11} {:>6} {:>8} {} {} {:>8}\n", "PID", "USER", "PROGRAM",
              "QPS FROM", "QPS", "PORTS", "MEMORY", traffic_heading("SENT"), traffic_heading("RECEIVED"),

@@ -19,7 +19,7 @@ namespace uroce {
 /// A number is the index of a slot and a generation. With a key, slots come back in an order that no stranger
 /// can foretell (IndexOrder). Each comes back with the next generation, so that a number returns only after
 /// all `generations` of its slot, and every time the slot has rested while kSlotsRestingMin others were in
-/// use.
+/// use. A number that no peer has known need not rest: nothing is under way to it.
 template <typename Number, typename Object>
 class NumberTable {
  public:
@@ -68,10 +68,17 @@ class NumberTable {
     // Ordered before the turn lock's observe() by that read-modify-write itself.
     __atomic_store_n(&slot_of(number).object, nullptr, __ATOMIC_RELEASE);
   }
+  enum class Known : uint8_t { kToNobody, kToPeers };
   /// After that grace period.
-  void give_back(Number number, Instant now) {
+  void give_back(Number number, Instant now, Known known = Known::kToPeers) {
     const std::lock_guard guard(mutex_);
+    if (known == Known::kToNobody) return numbers_.free(index_of(number));
     resting_.push_back({index_of(number), now + Duration{kRest.ns / generations_}});
+  }
+  /// When the first of those that rest now has rested; nullopt: none rests.
+  [[nodiscard]] std::optional<Instant> rested_at() const {
+    const std::lock_guard guard(mutex_);
+    return resting_.empty() ? std::nullopt : std::optional(resting_.front().until);
   }
 
   /// Objects that may live at once.
@@ -116,7 +123,7 @@ class NumberTable {
   const uint32_t generations_;
   const HashKey key_;
   IndexSpace numbers_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::deque<Resting> resting_;  // oldest first
 };
 

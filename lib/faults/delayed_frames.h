@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "base/block_code.h"
 #include "base/contract.h"
 #include "base/time.h"
 #include "faults/rule.h"
@@ -30,6 +31,7 @@ class DelayedFrames {
     uint32_t slot;
     uint32_t length;
     bool has_icrc;
+    BlockCode sender;
     std::optional<OrderedRefusal> refusal;
   };
 
@@ -50,13 +52,13 @@ class DelayedFrames {
   }
 
   /// False: there is no room.
-  bool add(std::span<const std::byte> bytes, Instant due, bool has_icrc,
+  bool add(std::span<const std::byte> bytes, Instant due, bool has_icrc, BlockCode sender,
            std::optional<OrderedRefusal> refusal) {
     if (free_.empty() || bytes.size() > frame_bytes_) return false;
     const uint32_t slot = free_.back();
     free_.pop_back();
     std::ranges::copy(bytes, memory_.get() + size_t{slot} * frame_bytes_);
-    heap_.push_back({due, ++came_, slot, static_cast<uint32_t>(bytes.size()), has_icrc, refusal});
+    heap_.push_back({due, ++came_, slot, static_cast<uint32_t>(bytes.size()), has_icrc, sender, refusal});
     std::ranges::push_heap(heap_, is_later);
     return true;
   }

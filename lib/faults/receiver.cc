@@ -183,7 +183,7 @@ void Receiver::count(Active& active, FaultCount counted, Counter counter) {
 
 /// False: there was no room for the copy.
 bool Receiver::hold(const port::RxFrame& frame, Instant due, const Fate& fate) {
-  if (delayed_.add({frame.data, frame.length}, due, frame.has_icrc, fate.refusal)) return true;
+  if (delayed_.add({frame.data, frame.length}, due, frame.has_icrc, frame.sender, fate.refusal)) return true;
   options_.counters.add(Counter::kFaultOverflowed);
   for (const Active& active : rules_)
     if (concerns(active)) counts_of(active).add(FaultCount::kOverflowed);
@@ -201,6 +201,7 @@ bool Receiver::give_due(port::RxFrame& frame) {
   copy.length = static_cast<uint32_t>(bytes.size());
   frame = options_.port.loop(copy);
   frame.has_icrc = first.has_icrc;
+  frame.sender = first.sender;
   if (first.refusal) refused_.emplace_back(frame.data, *first.refusal);
   delayed_.take_first();
   return true;

@@ -45,12 +45,12 @@ bool Channel::far_end_sleeps() const {
 }
 
 Channel::Frame Channel::receive() {
-  constexpr Frame kNone{nullptr, 0, false};
+  constexpr Frame kNone{nullptr, 0, false, {}};
   if (broken_) return kNone;
   // Pairs with the release in send() of the far end.
   const uint64_t word = far_ring_[received_ % kRingFrames].load(std::memory_order_acquire);
   const FrameDescriptor descriptor = FrameDescriptor::unpack(word);
-  if (descriptor.sequence != received_ + 1) return kNone;
+  if (descriptor.sequence != FrameDescriptor::sequence_at(received_)) return kNone;
   const bool sound = descriptor.frame < far_layout_.shape().frames && descriptor.length >= kFrameBytesMin &&
                      descriptor.length <= kFrameBytes;
   if (!sound) {
@@ -58,7 +58,8 @@ Channel::Frame Channel::receive() {
     return kNone;
   }
   ++received_;
-  return {far_layout_.frame(far_memory_, descriptor.frame), descriptor.length, descriptor.has_icrc};
+  return {far_layout_.frame(far_memory_, descriptor.frame), descriptor.length, descriptor.has_icrc,
+          descriptor.sender};
 }
 
 }  // namespace uroce::host

@@ -26,6 +26,7 @@ class Channel {
     const std::byte* data;
     uint32_t length;  // kFrameBytesMin to kFrameBytes
     bool has_icrc;
+    BlockCode sender;  // as the far end says
   };
 
   /// `number` is a channel of `own` that no object uses; its ring starts anew.
@@ -51,12 +52,14 @@ class Channel {
     return has();
   }
   /// The frame, which `own` gave out, is the channel's until the far end has taken it. Only with has_room().
-  void send(uint32_t frame, uint32_t length, bool has_icrc) {
+  /// `sender`: of a frame that this end passes on.
+  void send(uint32_t frame, uint32_t length, bool has_icrc, BlockCode sender = {}) {
     UROCE_ASSERT(in_flight() < kRingFrames && length >= kFrameBytesMin && length <= kFrameBytes);
     const FrameDescriptor descriptor{.frame = static_cast<uint16_t>(frame),
                                      .length = static_cast<uint16_t>(length),
                                      .has_icrc = has_icrc,
-                                     .sequence = sent_ + 1};
+                                     .sender = sender,
+                                     .sequence = FrameDescriptor::sequence_at(sent_)};
     // Pairs with the acquire in receive() of the far end: the frame's bytes were written before.
     ring_[sent_ % kRingFrames].store(descriptor.pack(), std::memory_order_release);
     ++sent_;
@@ -75,7 +78,7 @@ class Channel {
   [[nodiscard]] bool pending() const {
     const uint64_t word =
         far_ring_[received_ % kRingFrames].load(std::memory_order_acquire);  // pairs with send()
-    return FrameDescriptor::unpack(word).sequence == received_ + 1 && !broken_;
+    return FrameDescriptor::unpack(word).sequence == FrameDescriptor::sequence_at(received_) && !broken_;
   }
   /// The next frame, without data when there is none. It is the far end's again with release().
   [[nodiscard]] Frame receive();

@@ -42,7 +42,8 @@ enum class MessageType : uint32_t {
               // program, and the service's bell. kAddressAdded follows for each address,
               // and then kPrograms
   kText,      // `text`
-  kOwner,     // `number` and `count` of a program, `id`: its user
+  kOwner,     // `id`: the program's user; `number` and `count`: its block, but of another user's the number
+              // that was asked for
 
   // Requests of a program.
   kIntroduce,   // to the program that has queue pair `number`; `channel`: of this program, for that one.

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/block_code.h"
 #include "base/claim_line.h"
 #include "base/fault_counts.h"
 #include "base/identifiers.h"
@@ -95,25 +96,41 @@ struct Consumed {
 };
 
 /// One frame in a ring. A reader knows by `sequence` that the descriptor at a position has been written: it
-/// is the position plus one, modulo 2^32.
+/// is the position plus one, modulo 2^21, and those of one place in the ring are kRingFrames apart.
 struct FrameDescriptor {
-  uint16_t frame = 0;    // which of the frames of the same memory
-  uint16_t length = 0;   // of the frame, in bytes
-  bool has_icrc = true;  // false: the frame has room for an ICRC, which was not computed
+  uint16_t frame = 0;     // which of the frames of the same memory
+  uint16_t length = 0;    // of the frame, in bytes
+  bool has_icrc = true;   // false: the frame has room for an ICRC, which was not computed
+  BlockCode sender = {};  // the program of this host that sent it; only the service's word counts
   uint32_t sequence = 0;
 
-  static constexpr uint32_t kLengthBits = 15;
+  static constexpr uint32_t kLengthBits = 13;
   static constexpr uint32_t kLengthMask = (1u << kLengthBits) - 1;
+  static constexpr uint32_t kSenderMask = (1u << BlockCode::kBits) - 1;
+  static constexpr uint32_t kSequenceMask = (1u << 21) - 1;
 
+  [[nodiscard]] static constexpr uint32_t sequence_at(uint32_t position) {
+    return (position + 1) & kSequenceMask;
+  }
   [[nodiscard]] constexpr uint64_t pack() const {
-    return uint64_t{sequence} << 32 | uint64_t{has_icrc} << 31 | uint64_t{length & kLengthMask} << 16 | frame;
+    return uint64_t{sequence & kSequenceMask} << kSequenceShift |
+           uint64_t{sender.value & kSenderMask} << kSenderShift | uint64_t{has_icrc} << kIcrcShift |
+           uint64_t{length & kLengthMask} << kLengthShift | frame;
   }
   [[nodiscard]] static constexpr FrameDescriptor unpack(uint64_t word) {
     return {.frame = static_cast<uint16_t>(word),
-            .length = static_cast<uint16_t>(word >> 16 & kLengthMask),
-            .has_icrc = (word >> 31 & 1) != 0,
-            .sequence = static_cast<uint32_t>(word >> 32)};
+            .length = static_cast<uint16_t>(word >> kLengthShift & kLengthMask),
+            .has_icrc = (word >> kIcrcShift & 1) != 0,
+            .sender = {static_cast<uint16_t>(word >> kSenderShift & kSenderMask)},
+            .sequence = static_cast<uint32_t>(word >> kSequenceShift)};
   }
+
+ private:
+  static constexpr uint32_t kLengthShift = 16;
+  static constexpr uint32_t kIcrcShift = kLengthShift + kLengthBits;
+  static constexpr uint32_t kSenderShift = kIcrcShift + 1;
+  static constexpr uint32_t kSequenceShift = kSenderShift + BlockCode::kBits;
+  static_assert(kSequenceShift + 21 == 64 && kRingFrames < kSequenceMask);
 };
 
 /// Where the parts of a memory are.

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/block_code.h"
 #include "base/fault_counts.h"
 #include "base/identifiers.h"
 #include "base/number_block.h"
@@ -16,7 +17,7 @@
 namespace uroce::host {
 
 /// The least block of queue pair numbers that a program gets, as a power of two.
-inline constexpr uint32_t kBlockBits = 12;
+inline constexpr uint32_t kBlockBits = BlockCode::kUnitBits;
 
 /// Whether a program may have the block. Of the blocks of the least size the first and the last are no
 /// program's: they hold the service's own numbers, and the one that stands for the members of a group.

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/block_code.h"
 #include "base/identifiers.h"
 #include "base/time.h"
 
@@ -23,6 +24,7 @@ struct RxFrame {
   std::byte* data = nullptr;
   uint32_t length = 0;
   bool has_icrc = true;    // false: the frame has never left this host, and no ICRC was computed
+  BlockCode sender = {};   // the program of this host that sent it: none of a frame from outside, or our own
   void* handle = nullptr;  // the driver's own
   // All of the frame in memory of its sender, which may be changing it; null: `data` has it all.
   const std::byte* body = nullptr;

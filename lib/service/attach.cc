@@ -16,8 +16,12 @@ using host::MessageType;
 
 namespace {
 
-constexpr uint32_t kBlock = 1u << host::kBlockBits;
 constexpr size_t kNameBytesMax = 64;  // of a program, as people are shown it
+/// Descriptors that a program takes beside its connection: its memory, ours for it until it was told, and its
+/// process.
+constexpr uint64_t kDescriptorsOfProgram = 3;
+/// Programs that can be told something for one unit of a user's budget.
+constexpr uint32_t kToldOfUnit = 8;
 
 }  // namespace
 
@@ -29,25 +33,35 @@ ServedDevice* Service::find_device(std::string_view name) const {
 
 /// Whether the program may attach at all.
 Status Service::admit(const Program& program, const Message& message) const {
-  if (Status status = serves(program, message); !status) return status;
-  const uid_t uid = program.peer.uid;
-  const auto& users = configuration_.users;
-  const bool own = uid == 0 || uid == geteuid();
-  if (!own && users && std::ranges::find(*users, uid) == users->end())
-    return Error{EACCES, fmt::format("user {} may not use this service (service.users)", uid)};
+  if (Status status = serves(message); !status) return status;
+  if (Status status = may_use(program); !status) return status;
   const Quotas& quotas = configuration_.quotas;
-  if (attached_ >= quotas.programs)
-    return Error{EDQUOT, fmt::format("the service takes {} programs (service.programs)", quotas.programs)};
-  const auto of_user = std::ranges::count_if(programs_, [&](const auto& entry) {
-    return entry.second->attached() && entry.second->peer.uid == uid;
-  });
-  if (of_user >= static_cast<ptrdiff_t>(quotas.programs_per_user))
-    return Error{EDQUOT, fmt::format("the service takes {} programs of one user (service.programs_per_user)",
-                                     quotas.programs_per_user)};
   if (message.count > quotas.numbers_per_program)
     return Error{EDQUOT, fmt::format("a program may have {} queue pair numbers (service.numbers_per_program)",
                                      quotas.numbers_per_program)};
   return {};
+}
+
+/// What a program takes of its user's shares beside its numbers. Nothing, if there is too little of anything.
+Status Service::take_shares(Program& program) {
+  const uid_t user = program.peer.uid;
+  auto place = places_.take(user, 1);
+  if (!place) return place.error();
+  auto memory = memory_.take(user, host::MemoryLayout(host::kServiceMemory).bytes());
+  if (!memory) return memory.error();
+  auto descriptors = descriptors_.take(user, kDescriptorsOfProgram);
+  if (!descriptors) return descriptors.error();
+  program.place = std::move(*place);
+  program.memory_share = std::move(*memory);
+  program.descriptors.add(std::move(*descriptors));
+  return {};
+}
+
+void Service::give_back_shares(Program& program) {
+  program.place = {};
+  program.memory_share = {};
+  program.memberships = {};
+  program.descriptors.give_back(program.descriptors.amount() - 1);  // but for its socket
 }
 
 /// `former`: the descriptor of a former service's memory for the program.
@@ -58,22 +72,23 @@ Result<NumberBlock> Service::block_for(Program& program, ServedDevice& device, c
     if (!held) return held.error();
     if (*held != NumberBlock{message.number, message.count})
       return Error{EPERM, "the queue pair numbers that the program had are others than it says"};
-    if (device.blocks().claim(*held, program.id)) return *held;
-    return Error{EEXIST, "the queue pair numbers that the program had are another's by now"};
+    return device.numbers().claim(*held, program.peer.uid, program.id, now_);
   }
   // Fewer numbers are better than none: most programs use few.
-  std::optional<NumberBlock> block;
-  for (uint32_t count = std::max(message.count, kBlock); !block && count >= kBlock; count /= 2)
-    block = device.blocks().allocate(count, program.id, now_);
-  if (!block)
-    return Error{EAGAIN, "no block of queue pair numbers is free: those of ended programs rest for 4 s"};
-  return *block;
+  return device.numbers().allocate({.user = program.peer.uid,
+                                    .program = program.id,
+                                    .count = message.count,
+                                    .programs_left = places_.available(program.peer.uid)},
+                                   now_);
 }
 
 void Service::attach(Program& program, host::Datagram& datagram) {
   const Message& message = datagram.message;
   if (program.attached()) return violate(program, "the program is attached already");
-  if (const Status status = try_attach(program, datagram); !status) answer(program, message, status);
+  if (const Status status = try_attach(program, datagram); !status) {
+    give_back_shares(program);
+    answer(program, message, refuse(program, status.error()));
+  }
 }
 
 Status Service::try_attach(Program& program, host::Datagram& datagram) {
@@ -83,6 +98,7 @@ Status Service::try_attach(Program& program, host::Datagram& datagram) {
   ServedDevice* const device = find_device(host::text_of(message.name));
   if (device == nullptr)
     return Error{ENODEV, fmt::format("the service has no device {}", printable(host::text_of(message.name)))};
+  if (Status status = take_shares(program); !status) return status;
   auto from_program = host::map_sealed_memory(memory.get(), host::kProgramMemory);
   if (!from_program) return from_program.error();
   auto to_program =
@@ -99,6 +115,7 @@ Status Service::try_attach(Program& program, host::Datagram& datagram) {
   program.attachment->grant(program.peer.uid);
   program.traffic = TrafficMeter(now_);
   watch_process(program);
+  program.unattached = {};
   ++attached_;
   device->add(*program.attachment);
   program.told_link = device->link();
@@ -121,6 +138,8 @@ Status Service::try_attach(Program& program, host::Datagram& datagram) {
   program.outbox.post({.message = attached,
                        .descriptors = {std::make_shared<const Descriptor>(std::move(to_program->descriptor)),
                                        device->bell()}});
+  // Each of the others hears that there is one more.
+  program.account->budget.charge(attached_ / kToldOfUnit, now_);
   inform_all();
   return {};
 }

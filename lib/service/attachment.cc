@@ -81,13 +81,13 @@ std::array<uint64_t, static_cast<size_t>(FaultCount::kCount)> Attachment::fault_
   return read;
 }
 
-void Attachment::send(std::span<const std::byte> frame, bool has_icrc, uint64_t turn) {
+void Attachment::send(std::span<const std::byte> frame, bool has_icrc, BlockCode sender, uint64_t turn) {
   if (frame.size() > host::kFrameBytes || frame.size() < host::kFrameBytesMin) return drop(Drop::kTooLong);
   if (channel_.broken() || !channel_.has_room()) return drop(Drop::kFull);
   const uint32_t index = memory_.take();
   if (index == host::OwnMemory::kNoFrame) return drop(Drop::kFull);
   std::memcpy(memory_.frame(index), frame.data(), frame.size());
-  channel_.send(index, static_cast<uint32_t>(frame.size()), has_icrc);
+  channel_.send(index, static_cast<uint32_t>(frame.size()), has_icrc, sender);
   ++counters_.frames_to;
   counters_.bytes_to += frame.size();
   if (woken_in_ == turn || !channel_.far_end_sleeps()) return;

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "base/block_code.h"
 #include "base/fault_counts.h"
 #include "base/number_block.h"
 #include "host/channel.h"
@@ -50,10 +51,12 @@ class Attachment {
   /// A name of the program in this process.
   [[nodiscard]] uint32_t program() const { return program_; }
   [[nodiscard]] NumberBlock block() const { return block_; }
+  [[nodiscard]] BlockCode code() const { return code_; }
   [[nodiscard]] bool owns(QpNumber number) const { return block_.contains(number); }
 
   /// A copy of the frame, or a drop. `turn`: of the poller; a program that sleeps is woken once in each.
-  void send(std::span<const std::byte> frame, bool has_icrc, uint64_t turn);
+  /// `sender`: the program of this host whose frame it is, if it is one's.
+  void send(std::span<const std::byte> frame, bool has_icrc, BlockCode sender, uint64_t turn);
 
   [[nodiscard]] host::Channel& channel() { return channel_; }
   void drop(Drop reason) { ++counters_.drops[static_cast<size_t>(reason)]; }
@@ -81,6 +84,7 @@ class Attachment {
 
   const uint32_t program_;
   const NumberBlock block_;
+  const BlockCode code_{BlockCode::of(block_)};
   host::Mapping to_program_;
   const host::Mapping from_program_;
   host::OwnMemory memory_;

@@ -23,6 +23,8 @@ constexpr size_t kFileMax = 4095;
 constexpr uint32_t kModeMax = 0666;
 constexpr int64_t kMemoryConnectionsMax = 256;  // those of all its clients
 constexpr int64_t kProgramsMax = 4094;          // blocks of queue pair numbers
+constexpr int64_t kMegabytesMin = 8;            // more than one program takes
+constexpr int64_t kMegabytesMax = 1 << 24;
 
 Complaint store_mode(const toml::node& value, uint32_t& to) {
   constexpr const char* kForm = "must be an octal number in quotes from \"0600\" to \"0666\"";
@@ -58,7 +60,7 @@ struct Key {
   Complaint (*store)(const toml::node& value, ServiceConfiguration& to);
 };
 
-constexpr std::array<Key, 12> kKeys = {{
+constexpr std::array<Key, 16> kKeys = {{
     {"socket", [](const toml::node& v,
                   ServiceConfiguration& t) { return configuration::store_string(v, t.socket, kPathMax); }},
     {"mode", [](const toml::node& v, ServiceConfiguration& t) { return store_mode(v, t.mode); }},
@@ -89,6 +91,10 @@ constexpr std::array<Key, 12> kKeys = {{
      [](const toml::node& v, ServiceConfiguration& t) {
        return store_integer(v, t.quotas.numbers_per_program, 4096, 1 << 22);
      }},
+    {"numbers_per_user",
+     [](const toml::node& v, ServiceConfiguration& t) {
+       return store_integer(v, t.quotas.numbers_per_user, 4096, 1 << 24);
+     }},
     {"ports_per_program",
      [](const toml::node& v, ServiceConfiguration& t) {
        return store_integer(v, t.quotas.ports_per_program, 0, 65'535);
@@ -100,6 +106,18 @@ constexpr std::array<Key, 12> kKeys = {{
     {"groups_per_program",
      [](const toml::node& v, ServiceConfiguration& t) {
        return store_integer(v, t.quotas.groups_per_program, 0, 65'535);
+     }},
+    {"groups_per_user",
+     [](const toml::node& v, ServiceConfiguration& t) {
+       return store_integer(v, t.quotas.groups_per_user, 0, 65'535);
+     }},
+    {"memory_mb_per_user",
+     [](const toml::node& v, ServiceConfiguration& t) {
+       return store_integer(v, t.quotas.memory_mb_per_user.emplace(), kMegabytesMin, kMegabytesMax);
+     }},
+    {"descriptors_per_user",
+     [](const toml::node& v, ServiceConfiguration& t) {
+       return store_integer(v, t.quotas.descriptors_per_user.emplace(), 4, 1 << 24);
      }},
 }};
 

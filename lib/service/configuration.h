@@ -12,14 +12,19 @@
 
 namespace uroce::service {
 
-/// What programs may have at most.
+/// What programs and users may have at most.
 struct Quotas {
   uint32_t programs = 1024;
-  uint32_t programs_per_user = 512;
+  uint32_t programs_per_user = 256;
   uint32_t numbers_per_program = 1u << 16;  // of queue pairs
+  uint32_t numbers_per_user = 1u << 21;     // of each device: an eighth of those that there are
   uint32_t ports_per_program = 8192;        // of rdma_cm
   uint32_t ports_per_user = 16'384;
   uint32_t groups_per_program = 256;
+  uint32_t groups_per_user = 1024;  // memberships of all of a user's programs
+  std::optional<uint32_t>
+      memory_mb_per_user;  // MiB of the service's memory; none: an eighth of the machine's
+  std::optional<uint32_t> descriptors_per_user;  // of the service; none: an eighth of its limit
 };
 
 /// The table [service] of a configuration file.

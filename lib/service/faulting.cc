@@ -32,7 +32,7 @@ bool concerns(const OrderedFault& fault, const Program& program) {
 }  // namespace
 
 Status Service::may_order_faults(const Program& program, const Message& message) const {
-  if (Status status = serves(program, message); !status) return status;
+  if (Status status = serves(message); !status) return status;
   if (program.peer.uid == 0 || program.peer.uid == geteuid()) return {};
   return Error{EPERM, "only the service's own user and the superuser may order faults"};
 }
@@ -176,7 +176,9 @@ void Service::end_faults_of(Program& program) {
 }
 
 void Service::list_faults(Program& program, const Message& message) {
-  const Status status = serves(program, message);
+  Status status = serves(message);
+  if (status) status = may_use(program);
+  if (!status) return answer(program, message, status);
   nlohmann::json all = nlohmann::json::array();
   for (const OrderedFault& fault : faults_) {
     if (fault.once || !fault.capture.empty()) continue;
@@ -198,7 +200,8 @@ void Service::list_faults(Program& program, const Message& message) {
   }
   using nlohmann::json;
   post_text(program, message,
-            status ? all.dump(-1, ' ', true, json::error_handler_t::replace) : std::string());
+            std::make_shared<const std::string>(
+                status ? all.dump(-1, ' ', true, json::error_handler_t::replace) : std::string()));
   answer(program, message, status);
 }
 

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "base/block_code.h"
 #include "base/identifiers.h"
 #include "base/time.h"
 #include "wire/cm_message.h"
@@ -34,6 +35,7 @@ class HeldRequests {
     Gid meant;
     Instant until;
     bool has_icrc = true;
+    BlockCode from = {};  // the same program, as the frame's receiver is told
     size_t length = 0;
     std::array<std::byte, kFrameBytesMax> bytes{};
 

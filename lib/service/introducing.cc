@@ -21,7 +21,7 @@ Status Service::introduce(Program& program, const Message& message) {
     violate(program, "a channel that there cannot be");
     return {};
   }
-  Program* const other = find(program.device->blocks().owner_of({message.number & QpNumber::kMask}));
+  Program* const other = find(program.device->numbers().owner_of({message.number & QpNumber::kMask}));
   if (other == nullptr || !other->attached())
     return Error{ESRCH, fmt::format("no program has queue pair number {:#x}", message.number)};
   if (other == &program) return Error{EINVAL, "the queue pair number is the program's own"};

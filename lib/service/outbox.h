@@ -4,6 +4,9 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <string>
+#include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "base/descriptor.h"
@@ -19,6 +22,8 @@ class Outbox {
     host::Message message;
     std::vector<std::shared_ptr<const Descriptor>> descriptors;
     uint32_t about = 0;  // the program whose memory this brings; 0: none's
+    // Null, or what `message` is sent with, in as many parts as it takes.
+    std::shared_ptr<const std::string> text = nullptr;
   };
 
   /// The socket outlives this.
@@ -36,9 +41,17 @@ class Outbox {
   /// an error.
   void retract(uint32_t about);
 
+  /// Messages that the text is sent in.
+  static constexpr size_t parts_of(std::string_view text) { return (text.size() + kPart - 1) / kPart; }
+
  private:
+  static constexpr size_t kPart = std::tuple_size_v<decltype(host::Message::text)> - 1;
+
+  host::Sent send(Letter& letter);
+
   const int socket_;
   std::deque<Letter> letters_;
+  size_t text_sent_ = 0;  // of the first letter
   bool broken_ = false;
 };
 

@@ -2,7 +2,6 @@
 
 #include <sys/socket.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <set>
@@ -14,27 +13,10 @@
 #include "service/outbox.h"
 #include "service/served_device.h"
 #include "service/traffic_meter.h"
+#include "service/user_accounts.h"
+#include "service/user_shares.h"
 
 namespace uroce::service {
-
-/// How many requests a program may make: so many at once, and then so many a second.
-class Allowance {
- public:
-  static constexpr int64_t kBurst = 1000;
-  static constexpr Duration kEach = microseconds(100);
-
-  /// False: not before ready_at().
-  bool take(Instant now) {
-    full_at_ = std::max(full_at_, now);
-    if (full_at_ - now > kEach * (kBurst - 1)) return false;
-    full_at_ = full_at_ + kEach;
-    return true;
-  }
-  [[nodiscard]] Instant ready_at() const { return full_at_ - kEach * (kBurst - 1); }
-
- private:
-  Instant full_at_{INT64_MIN / 2};
-};
 
 /// One connected program, from its connection to its end. Belongs to the control thread, but for the
 /// attachment.
@@ -49,10 +31,11 @@ struct Program {
   const ucred peer;
   Outbox outbox;
   bool ended = false;
-  Instant connected{};  // one that does not attach soon is closed
-  Allowance allowance;
-  bool paused = false;  // nothing is read of it before allowance.ready_at()
-  uint32_t events = 0;  // that epoll waits for
+  Instant connected{};             // one that does not attach soon is closed
+  UserAccount* account = nullptr;  // of its user
+  UserShares::Held unattached;     // its place among connections that are not
+  bool paused = false;             // nothing is read of it before account->budget.ready_at()
+  uint32_t events = 0;             // that epoll waits for
 
   // Once attached.
   Descriptor process;  // readable when it has ended
@@ -63,6 +46,8 @@ struct Program {
   TrafficMeter traffic;
   std::set<uint64_t> bound;  // ids; ordered, for the program chooses them
   std::set<Gid> groups;
+  // Of its user's shares; of numbers its device keeps account.
+  UserShares::Held place, memory_share, descriptors, memberships;
   size_t introductions = 0;  // that it waits for
   size_t resolutions = 0;    // likewise
 

@@ -41,7 +41,7 @@ bool ProgramSwitch::deliver(const Arrival& arrival) {
   if (to == engine::GeneralServices::kNumber) return deliver_management(arrival);
   Attachment* const program = owners_.of(to);
   if (program == nullptr) return false;
-  program->send(arrival.frame, arrival.has_icrc, turn_);
+  program->send(arrival.frame, arrival.has_icrc, arrival.sender, turn_);
   return true;
 }
 
@@ -57,7 +57,7 @@ bool ProgramSwitch::deliver_to_group(const Arrival& arrival) {
   const bool ours = packet.source_mac == options_.device.mac && packet.row->headers.has(wire::Header::kDeth);
   for (Attachment* member : members) {
     if (ours && member->owns(packet.headers.deth.source)) continue;
-    member->send(arrival.frame, arrival.has_icrc, turn_);
+    member->send(arrival.frame, arrival.has_icrc, arrival.sender, turn_);
   }
   return !members.empty();
 }
@@ -112,7 +112,9 @@ size_t ProgramSwitch::forward(Attachment& program, port::TxFrame& frame, port::T
     return 1;
   }
   const bool to_self = std::get<Way>(way) == Way::kSelf;
-  if (to_self && deliver({.packet = packet_, .frame = bytes, .has_icrc = frame.has_icrc})) return 1;
+  if (to_self &&
+      deliver({.packet = packet_, .frame = bytes, .has_icrc = frame.has_icrc, .sender = program.code()}))
+    return 1;
   if (!to_self && !frame.has_icrc) {
     wire::append_icrc(frame.data + (packet_.ip_packet.data() - frame.data), packet_.ip_packet.size());
     frame.has_icrc = true;

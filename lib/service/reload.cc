@@ -31,6 +31,7 @@ Status Service::read_configuration() {
   if (Status status = change_devices(read->devices); !status) return status;
   configuration_.quotas = read->service.quotas;
   configuration_.users = read->service.users;
+  apply_quotas();
   if (read->taken) read->taken();
   return {};
 }
@@ -59,7 +60,7 @@ Status Service::change_devices(const engine::Configuration& configuration) {
     replacing.push_back({.stack = stack,
                          .index = index,
                          .changes = changes_.get(),
-                         .blocks = same != nullptr ? same->options().blocks : nullptr});
+                         .numbers = same != nullptr ? same->options().numbers : nullptr});
   }
 
   auto opened = open_devices(added);

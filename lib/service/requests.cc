@@ -94,7 +94,7 @@ void Service::handle_request(Program& program, const Message& message) {
   }
 }
 
-Status Service::serves(const Program&, const Message& message) const {
+Status Service::serves(const Message& message) const {
   if (message.version == host::kControlVersion) return {};
   return Error{
       EPROTONOSUPPORT,
@@ -103,7 +103,7 @@ Status Service::serves(const Program&, const Message& message) const {
 }
 
 void Service::list(Program& program, const Message& message) {
-  const Status status = serves(program, message);
+  const Status status = serves(message);
   for (const auto& device : devices_) {
     if (!status) break;
     Message entry{.type = MessageType::kDevice,
@@ -170,14 +170,12 @@ Status Service::join(Program& program, const Message& message) {
   if (program.groups.contains(message.address)) return {};
   if (program.groups.size() >= quota)
     return Error{EDQUOT, fmt::format("a program may join {} groups (service.groups_per_program)", quota)};
-  size_t of_user = 0;
-  for (const auto& [id, other] : programs_)
-    if (other->peer.uid == program.peer.uid) of_user += other->groups.size();
-  if (of_user >= kGroupsPerUser)
-    return Error{EDQUOT, fmt::format("the programs of a user may join {} groups together", kGroupsPerUser)};
+  auto membership = memberships_.take(program.peer.uid, 1);
+  if (!membership) return refuse(program, membership.error());
   if (const int error = program.device->hold_group(message.address); error != 0)
     return Error{error, fmt::format("the device cannot join the group: {}", std::strerror(error))};
   program.groups.insert(message.address);
+  program.memberships.add(std::move(*membership));
   program.device->with_switch(
       [&](ProgramSwitch& programs) { programs.groups().join(message.address, *program.attachment); });
   return {};
@@ -185,6 +183,7 @@ Status Service::join(Program& program, const Message& message) {
 
 Status Service::leave(Program& program, const Message& message) {
   if (program.groups.erase(message.address) == 0) return Error{EINVAL, "the program is no member"};
+  program.memberships.give_back(1);
   program.device->with_switch(
       [&](ProgramSwitch& programs) { programs.groups().leave(message.address, *program.attachment); });
   program.device->release_group(message.address);

@@ -69,9 +69,9 @@ Result<std::unique_ptr<ServedDevice>> ServedDevice::open(Options options) {
   if (bell == nullptr) return Error{EBUSY, (*device)->name() + ": is open already in this process"};
   const Result<HashKey> key = engine::random_key();
   if (!key) return key.error();
-  if (options.blocks == nullptr)
-    options.blocks =
-        std::make_shared<host::NumberBlocks>(derive(*key, static_cast<uint64_t>(Purpose::kBlocks)).low);
+  if (options.numbers == nullptr)
+    options.numbers =
+        std::make_shared<DeviceNumbers>(derive(*key, static_cast<uint64_t>(Purpose::kBlocks)).low);
   return std::unique_ptr<ServedDevice>(
       new ServedDevice(std::move(options), std::move(*device), std::move(bell), *key));
 }

@@ -13,10 +13,10 @@
 #include "engine/device/stack.h"
 #include "engine/poller/device_events.h"
 #include "engine/poller/general_services.h"
-#include "host/number_blocks.h"
 #include "host/port_numbers.h"
 #include "host/shared_device.h"
 #include "service/bell.h"
+#include "service/device_numbers.h"
 #include "service/program_switch.h"
 
 namespace uroce::service {
@@ -27,10 +27,9 @@ class ServedDevice final : private engine::DeviceListener, private engine::Servi
  public:
   struct Options {
     std::shared_ptr<engine::Stack> stack;
-    size_t index = 0;  // of its configuration's devices
-    int changes = -1;  // an eventfd that is written when refresh() is due
-    std::shared_ptr<host::NumberBlocks> blocks =
-        nullptr;  // of the device that this one replaces; null: new ones
+    size_t index = 0;                                  // of its configuration's devices
+    int changes = -1;                                  // an eventfd that is written when refresh() is due
+    std::shared_ptr<DeviceNumbers> numbers = nullptr;  // of the device that this one replaces; null: new ones
   };
   /// Errors name the device.
   static Result<std::unique_ptr<ServedDevice>> open(Options options);
@@ -53,7 +52,7 @@ class ServedDevice final : private engine::DeviceListener, private engine::Servi
   [[nodiscard]] std::span<const uint16_t> partition_keys() const { return device_->partition_keys(); }
   /// The descriptor of the memory with the bell.
   [[nodiscard]] std::shared_ptr<const Descriptor> bell() const { return {bell_, &bell_->descriptor()}; }
-  [[nodiscard]] host::NumberBlocks& blocks() { return *options_.blocks; }
+  [[nodiscard]] DeviceNumbers& numbers() { return *options_.numbers; }
 
   // As of the last refresh().
   struct Link {

@@ -48,6 +48,7 @@ Service::Service(ListeningSocket socket, Options options, Descriptor poll, Descr
       configuration_(std::move(options.configuration)),
       poll_(std::move(poll)),
       changes_(std::move(changes)) {
+  apply_quotas();
   for (faults::Rule& rule : options.faults) faults_.push_back({.id = next_fault_++, .rule = std::move(rule)});
 }
 
@@ -63,6 +64,7 @@ Status Service::add(std::shared_ptr<engine::Stack> stack, size_t index) {
   auto device = ServedDevice::open({.stack = std::move(stack), .index = index, .changes = changes_.get()});
   if (!device) return device.error();
   devices_.push_back(std::move(*device));
+  apply_quotas();
   return {};
 }
 
@@ -106,6 +108,7 @@ void Service::round() {
   const auto wait_ms = static_cast<int>(std::min(wait, kTick).ns / milliseconds(1).ns);
   const int count = epoll_wait(poll_.get(), events.data(), kEventsMax, wait_ms + (wait.ns > 0 ? 1 : 0));
   now_ = engine::clock_now();
+  ++round_;
   for (const epoll_event& event : std::span(events).first(static_cast<size_t>(std::max(count, 0)))) {
     if (event.data.u64 == kListener) {
       accept_all();
@@ -126,13 +129,13 @@ void Service::round() {
 Instant Service::next_deadline() const {
   Instant next = std::min({next_tick_, introductions_.deadline(), neighbours_.deadline(), disconnect_at_});
   for (const auto& [id, program] : programs_)
-    if (program->paused) next = std::min(next, program->allowance.ready_at());
+    if (program->paused) next = std::min(next, program->account->budget.ready_at());
   return next;
 }
 
 void Service::accept_all() {
   // Without a descriptor left the listener would be ready for ever.
-  while (now_ >= accept_at_) {
+  for (size_t i = 0; i < kAcceptedAtOnce && now_ >= accept_at_; ++i) {
     Descriptor connection(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (connection.ok()) {
       accept_one(std::move(connection));
@@ -148,42 +151,43 @@ void Service::accept_one(Descriptor connection) {
   ucred peer{};
   socklen_t length = sizeof peer;
   if (getsockopt(connection.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) return;
-  const auto unattached = [&](bool all) {
-    return static_cast<size_t>(std::ranges::count_if(programs_, [&](const auto& entry) {
-      return !entry.second->attached() && (all || entry.second->peer.uid == peer.uid);
-    }));
-  };
-  const bool full = unattached(true) >= kUnattachedMax && !end_unattached_of_largest(peer.uid);
-  if (full || unattached(false) >= kUnattachedOfUserMax) {
+  if (connections_.total() >= kUnattachedMax && connections_.of(peer.uid) < kUnattachedOfUserMax)
+    end_oldest_unattached();
+  auto place = connections_.take(peer.uid, 1);
+  auto descriptor = place ? descriptors_.take(peer.uid, 1) : place.error();
+  if (!descriptor) {
     Message busy{.type = host::MessageType::kDone, .error = EAGAIN};
-    host::set_text(busy.text, "too many connections have said nothing yet");
+    host::set_text(busy.text,
+                   !place ? "too many connections have said nothing yet" : descriptor.error().message);
     host::send_message(connection.get(), busy, {});
     return;
   }
   const uint32_t id = next_id_++;
-  const int descriptor = connection.get();
+  const int socket = connection.get();
+  if (!watch(poll_.get(), socket, id)) return;
   auto program = std::make_unique<Program>(id, std::move(connection), peer);
+  program->unattached = std::move(*place);
+  program->descriptors = std::move(*descriptor);
+  program->account = &accounts_.open(peer.uid);
+  program->account->budget.charge(kCostOfConnection, now_);
   program->connected = now_;
   program->events = EPOLLIN;
-  if (watch(poll_.get(), descriptor, id)) programs_.emplace(id, std::move(program));
+  programs_.emplace(id, std::move(program));
 }
 
-/// Ends the oldest connection that is not attached of the user with most of them, in favour of `user` with
-/// fewer. False: no user has more.
-bool Service::end_unattached_of_largest(uid_t user) {
-  std::map<uid_t, size_t> counts;
-  for (const auto& [id, program] : programs_)
-    if (!program->attached() && !program->ended && !owns_capture(*program)) ++counts[program->peer.uid];
-  const auto largest = std::ranges::max_element(counts, {}, [](const auto& entry) { return entry.second; });
-  if (largest == counts.end() || largest->second <= counts[user]) return false;
+/// All places of connections that are not attached are taken: the oldest one of the user with most of them
+/// gives way.
+void Service::end_oldest_unattached() {
+  Program* oldest = nullptr;
   for (const auto& [id, program] : programs_) {
-    if (program->attached() || program->ended || owns_capture(*program) ||
-        program->peer.uid != largest->first)
-      continue;
-    end(*program, EAGAIN, "the connection is not attached, and others wait");
-    return true;
+    if (program->attached() || program->ended || owns_capture(*program)) continue;
+    const bool more =
+        oldest == nullptr || connections_.of(program->peer.uid) > connections_.of(oldest->peer.uid);
+    if (more) oldest = program.get();
   }
-  return false;
+  if (oldest == nullptr) return;
+  end(*oldest, EAGAIN, "the service needs the connection's place for another user");
+  oldest->unattached = {};
 }
 
 /// A process that it has forked may hold the connection open, but does not have the device. Without a
@@ -197,10 +201,9 @@ void Service::watch_process(Program& program) {
 void Service::read_from(Program& program) {
   for (size_t i = 0; i < kReadAtOnce && !program.ended; ++i) {
     if (program.outbox.waiting() >= kUnreadMax) return;
-    if (!program.allowance.take(now_)) {
-      program.paused = true;
-      return;
-    }
+    const RequestBudget::Answer answer = program.account->budget.ask(round_, now_);
+    program.paused = answer == RequestBudget::Answer::kPaused;
+    if (answer != RequestBudget::Answer::kRead) return;
     host::Datagram datagram = host::receive_datagram(program.socket.get());
     if (datagram.kind == host::Datagram::Kind::kNothing) return;
     if (datagram.kind == host::Datagram::Kind::kEnd) {
@@ -208,6 +211,7 @@ void Service::read_from(Program& program) {
     } else if (datagram.kind == host::Datagram::Kind::kGarbage) {
       violate(program, "not a message of the protocol");
     } else {
+      program.account->budget.charge(cost_of(datagram.message.type), now_);
       handle(program, datagram);
     }
   }
@@ -217,7 +221,7 @@ void Service::read_from(Program& program) {
 void Service::update_interest(Program& program) {
   if (program.outbox.broken()) program.ended = true;
   if (program.ended) return;
-  if (program.paused && now_ >= program.allowance.ready_at()) program.paused = false;
+  if (program.paused && now_ >= program.account->budget.ready_at()) program.paused = false;
   const bool readable = !program.paused && program.outbox.waiting() < kUnreadMax;
   const uint32_t events = (readable ? EPOLLIN : 0u) | (program.outbox.waiting() > 0 ? EPOLLOUT : 0u);
   if (events == program.events) return;
@@ -267,6 +271,7 @@ void Service::tick() {
     accept_at_ = {};
     watch(poll_.get(), socket_.get(), kListener);
   }
+  accounts_.forget_idle(now_);
   for (const auto& moved : neighbours_.moved()) tell_moved(*moved.device, moved.station.address, moved.mac);
   for (const auto& device : devices_) {
     // The MTU of an interface changes without an event.
@@ -332,7 +337,8 @@ void Service::detach(Program& program, Numbers numbers) {
   program.groups.clear();
   if (numbers == Numbers::kGivenUp) program.attachment->revoke();
   program.attachment.reset();
-  program.device->blocks().free(block, now_);
+  program.device->numbers().free(block, id, now_);
+  give_back_shares(program);
   neighbours_.forget(id);
   end_introductions(program);
   for (auto& [other_id, other] : programs_) {
@@ -353,6 +359,7 @@ void Service::sweep() {
     }
     detach(*at->second, Numbers::kGivenUp);
     end_captures_of(*at->second);
+    accounts_.close(*at->second->account);
     at = programs_.erase(at);
     any = true;
   }

@@ -17,7 +17,11 @@
 #include "service/neighbour_watch.h"
 #include "service/ordered_faults.h"
 #include "service/program.h"
+#include "service/request_budget.h"
 #include "service/served_device.h"
+#include "service/status_snapshot.h"
+#include "service/user_accounts.h"
+#include "service/user_shares.h"
 
 namespace uroce::service {
 
@@ -64,18 +68,21 @@ class Service {
   using Message = host::Message;
   static constexpr Duration kUnattachedFor =
       seconds(5);  // a connection, whatever it says, after that it ends
-  static constexpr size_t kUnattachedOfUserMax = 16;
-  static constexpr size_t kUnattachedMax = 256;
-  static constexpr size_t kReadAtOnce = 16;  // messages of one program, before those of others
-  static constexpr size_t kUnreadMax = 16;   // messages for a program: then nothing more is read of it
+  static constexpr uint64_t kUnattachedOfUserMax = 16;
+  static constexpr uint64_t kUnattachedMax = 256;
+  static constexpr size_t kAcceptedAtOnce = 128;  // connections, before the messages of others
+  static constexpr size_t kReadAtOnce = 16;       // messages of one program, before those of others
+  static constexpr size_t kUnreadMax = 16;        // messages for a program: then nothing more is read of it
   static constexpr size_t kRelayedUnreadMax =
       64;                                    // then no introduction and no memory of a capture goes to it
   static constexpr size_t kAwaitedMax = 64;  // introductions of a program; likewise neighbours
   // The last free ports of those that are given out are for users with few.
   static constexpr size_t kPortsReserved = 2048;
   static constexpr size_t kFewPorts = 256;
-  static constexpr size_t kGroupsPerUser = 2048;  // that programs of a user are members of, together
   static constexpr Duration kTick = seconds(1);
+  // The status is looked at so often, for all users together: so many times at once, then at this interval.
+  static constexpr int64_t kStatusLooks = 10;
+  static constexpr Duration kStatusInterval = milliseconds(100);
 
   Service(ListeningSocket socket, Options options, Descriptor poll, Descriptor changes);
 
@@ -85,7 +92,7 @@ class Service {
   [[nodiscard]] Instant next_deadline() const;
   void accept_all();
   void accept_one(Descriptor connection);
-  bool end_unattached_of_largest(uid_t user);
+  void end_oldest_unattached();
   void watch_process(Program& program);
   void read_from(Program& program);
   void take_changes();
@@ -106,11 +113,13 @@ class Service {
   // Requests (requests.cc, attach.cc). What is returned is answered by kDone.
   void handle(Program& program, host::Datagram& datagram);
   void handle_request(Program& program, const Message& message);
-  Status serves(const Program& program, const Message& message) const;
+  Status serves(const Message& message) const;
   void list(Program& program, const Message& message);
   void attach(Program& program, host::Datagram& datagram);
   Status try_attach(Program& program, host::Datagram& datagram);
   Status admit(const Program& program, const Message& message) const;
+  Status take_shares(Program& program);
+  static void give_back_shares(Program& program);
   [[nodiscard]] ServedDevice* find_device(std::string_view name) const;
   Result<NumberBlock> block_for(Program& program, ServedDevice& device, const Message& message, int former);
   void bind(Program& program, const Message& message);
@@ -165,11 +174,18 @@ class Service {
   void end_faults_of(Program& program);
   void list_faults(Program& program, const Message& message);
 
+  // Users of the machine and what they may have (users.cc).
+  void apply_quotas();
+  [[nodiscard]] bool is_privileged(uid_t user) const;
+  Status may_use(const Program& program) const;
+  Error refuse(const Program& program, Error why);
+
   // Status (status.cc).
-  void post_text(Program& program, const Message& request, std::string_view text);
+  void post_text(Program& program, const Message& request, std::shared_ptr<const std::string> text);
   void report(Program& program, const Message& message);
   void tell_owner(Program& program, const Message& message);
-  [[nodiscard]] std::string status_text();
+  [[nodiscard]] std::shared_ptr<const std::string> status_for(Program& program);
+  [[nodiscard]] StatusSnapshot look_at_status();
 
   [[nodiscard]] Program* find(uint32_t id) const;
 
@@ -180,8 +196,17 @@ class Service {
   const Descriptor poll_;
   const Descriptor changes_;
   Devices devices_;
+  UserAccounts accounts_;
+  UserShares connections_;  // that are not attached
+  UserShares places_;       // of programs
+  UserShares memory_;       // bytes of ours for programs
+  UserShares descriptors_;
+  UserShares memberships_;  // in groups
+  StatusSnapshot status_;
+  TokenBucket status_looks_{kStatusLooks, kStatusInterval};
   std::map<uint32_t, std::unique_ptr<Program>> programs_;
   uint32_t attached_ = 0;  // of these
+  uint64_t round_ = 0;
   uint32_t next_id_ = 1;
   Introductions introductions_;
   NeighbourWatch neighbours_;

@@ -67,12 +67,16 @@ nlohmann::json describe(const Program& program, const Attachment::Counters& coun
 
 }  // namespace
 
-std::string Service::status_text() {
-  nlohmann::json all{{"pid", getpid()},
-                     {"socket", socket_.path()},
-                     {"seconds", (now_ - started_).ns / seconds(1).ns},
-                     {"programs", attached_},
-                     {"devices", nlohmann::json::array()}};
+StatusSnapshot Service::look_at_status() {
+  const auto text_of = [](const nlohmann::json& object) {
+    return object.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+  };
+  StatusSnapshot snapshot{.number = status_.number + 1,
+                          .service = text_of({{"pid", getpid()},
+                                              {"socket", socket_.path()},
+                                              {"seconds", (now_ - started_).ns / seconds(1).ns},
+                                              {"programs", attached_}}),
+                          .devices = {}};
   for (const auto& device : devices_) {
     std::map<uint32_t, Attachment::Counters> counters;
     device->for_each(
@@ -81,44 +85,66 @@ std::string Service::status_text() {
     for (const auto& ours : device->addresses())
       addresses.push_back(fmt::format("{}/{}{}", wire::to_text(ours.address), ours.prefix_bits,
                                       ours.vlan != 0 ? fmt::format("@{}", ours.vlan) : ""));
-    nlohmann::json entry{{"name", device->name()},
-                         {"port", device->port()},
-                         {"mac", wire::to_text(device->mac())},
-                         {"up", device->link().up},
-                         {"mtu", device->link().mtu},
-                         {"addresses", addresses},
-                         {"counters", counters_of(device->device())},
-                         {"programs", nlohmann::json::array()}};
+    StatusSnapshot::Device shown{.text = text_of({{"name", device->name()},
+                                                  {"port", device->port()},
+                                                  {"mac", wire::to_text(device->mac())},
+                                                  {"up", device->link().up},
+                                                  {"mtu", device->link().mtu},
+                                                  {"addresses", addresses},
+                                                  {"counters", counters_of(device->device())}}),
+                                 .programs = {}};
     for (const auto& [id, program] : programs_)
       if (program->attached() && program->device == device.get())
-        entry["programs"].push_back(describe(*program, counters[id]));
-    all["devices"].push_back(std::move(entry));
+        shown.programs.push_back({program->peer.uid, text_of(describe(*program, counters[id]))});
+    snapshot.devices.push_back(std::move(shown));
   }
-  return all.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+  return snapshot;
+}
+
+/// The status as the program's user sees it. Things are looked at no more often than the bound for all users
+/// together allows: in between all get what was seen last.
+std::shared_ptr<const std::string> Service::status_for(Program& program) {
+  if (status_.number == 0 || status_looks_.left(now_) > 0) {
+    status_looks_.take(1, now_);
+    status_ = look_at_status();
+  }
+  UserAccount& account = *program.account;
+  if (account.status == nullptr || account.status_number != status_.number) {
+    const uid_t user = program.peer.uid;
+    account.status = std::make_shared<const std::string>(status_.text_for(user, is_privileged(user)));
+    account.status_number = status_.number;
+  }
+  return account.status;
 }
 
 void Service::report(Program& program, const Message& message) {
-  const Status status = serves(program, message);
-  post_text(program, message, status ? status_text() : std::string());
+  Status status = serves(message);
+  if (status) status = may_use(program);
+  if (status) post_text(program, message, status_for(program));
   answer(program, message, status);
 }
 
-void Service::post_text(Program& program, const Message& request, std::string_view text) {
-  constexpr size_t kPart = std::tuple_size_v<decltype(Message::text)> - 1;
-  for (size_t at = 0; at < text.size(); at += kPart) {
-    Message part{.type = MessageType::kText, .request = request.request};
-    host::set_text(part.text, text.substr(at, kPart));
-    post(program, part);
-  }
+/// Many parts, which the outbox makes when they are sent: until then all that ask share one text.
+void Service::post_text(Program& program, const Message& request, std::shared_ptr<const std::string> text) {
+  program.account->budget.charge(static_cast<int64_t>(Outbox::parts_of(*text) / kPartsOfUnit), now_);
+  program.outbox.post({.message = {.type = MessageType::kText, .request = request.request},
+                       .descriptors = {},
+                       .text = std::move(text)});
 }
 
-/// Peers of one program that are programs of the same host differ by nothing but their numbers.
+/// Peers of one program that are programs of the same host differ by nothing but their numbers. Which block a
+/// program of another user has is not told.
 void Service::tell_owner(Program& program, const Message& message) {
-  if (const Status status = serves(program, message); !status) return answer(program, message, status);
-  for (const auto& [id, other] : programs_) {
-    if (!other->attached() || !other->device->owns(message.address)) continue;
-    const NumberBlock block = other->attachment->block();
-    if (!block.contains({message.number})) continue;
+  Status status = serves(message);
+  if (status) status = may_use(program);
+  if (!status) return answer(program, message, status);
+  for (const auto& device : devices_) {
+    if (!device->owns(message.address)) continue;
+    const Program* const other = find(device->numbers().owner_of({message.number & QpNumber::kMask}));
+    if (other == nullptr || !other->attached()) continue;
+    const uid_t user = program.peer.uid;
+    const bool shown = is_privileged(user) || other->peer.uid == user;
+    const NumberBlock block = shown ? other->attachment->block() : NumberBlock{message.number, 1};
     return post(program, {.type = MessageType::kOwner,
                           .request = message.request,
                           .number = block.first,

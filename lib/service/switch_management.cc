@@ -29,7 +29,7 @@ bool ProgramSwitch::deliver_management(const Arrival& arrival) {
     left_.answered(message->receiver, message->sender, arrival.packet.source);
     return false;
   }
-  program->send(arrival.frame, arrival.has_icrc, turn_);
+  program->send(arrival.frame, arrival.has_icrc, arrival.sender, turn_);
   return true;
 }
 
@@ -41,7 +41,7 @@ bool ProgramSwitch::deliver_request(const Arrival& arrival, const Management& me
   if (program == nullptr) program = find(routes_.find(source, message.sender, now_));
   if (program != nullptr) {
     routes_.note(source, message.sender, program->program(), now_);
-    program->send(arrival.frame, arrival.has_icrc, turn_);
+    program->send(arrival.frame, arrival.has_icrc, arrival.sender, turn_);
     return true;
   }
   const bool local = options_.device.gids.owns(source);
@@ -52,7 +52,8 @@ bool ProgramSwitch::deliver_request(const Arrival& arrival, const Management& me
                      .service = message.service,
                      .meant = message.meant,
                      .until = now_ + HeldRequests::kHeldFor,
-                     .has_icrc = arrival.has_icrc},
+                     .has_icrc = arrival.has_icrc,
+                     .from = arrival.sender},
                     arrival.frame);
 }
 
@@ -70,7 +71,7 @@ void ProgramSwitch::release_held(port::TxBatch& batch) {
   held_.take_if([&](const HeldRequests::Request& request) {
     if (Attachment* const program = listener_of(request.service, request.meant)) {
       routes_.note(request.source, request.sender, program->program(), now_);
-      program->send(request.frame(), request.has_icrc, turn_);
+      program->send(request.frame(), request.has_icrc, request.from, turn_);
       return true;
     }
     return now_ >= request.until && refuse(request, batch);

@@ -46,6 +46,9 @@ class Control:
         shape = json.loads(FORMAT.read_text())
         self.version, self.size, self.fields, self.types = shape["version"], shape["size"], shape["fields"], shape["types"]
         self.memory_shape = shape["memory"]
+        self.ring, self.frames, self.shifts = shape["ring"], shape["frames"], shape["shifts"]
+        self.sent = 0
+        self.theirs = None
         self.names = {number: name for name, number in self.types.items()}
         self.memory = None
         self.descriptors = []
@@ -139,6 +142,23 @@ class Control:
             struct.pack_into("<IIIIBBB6s16s16s", self.memory, at + number * struct.calcsize("<IIIIBBB6s16s16s3x"), values["local"], values["remote"],
                              values["remote_qp"], 0, 0, 64, 0, values["mac"], values["ours"], values["theirs"])
         struct.pack_into("<I", self.memory, used, len(rows))
+
+    def send_frame(self, frame):
+        """Into the ring to the service, without a look at what has been taken: some frames may overtake others, and be lost."""
+        _, channels, frames, ring_frames, frame_bytes = self.memory_shape["preamble"]
+        length_at, icrc_at, sequence_at = self.shifts
+        index = self.sent % ring_frames
+        at = self.frames + index * frame_bytes
+        self.memory[at:at + len(frame)] = frame
+        self.sent += 1
+        descriptor = index | len(frame) << length_at | 1 << icrc_at | self.sent << sequence_at & (1 << 64) - 1
+        struct.pack_into("<Q", self.memory, self.ring + index * 8, descriptor)
+
+    def taken(self):
+        """How many frames the service has taken so far, modulo 2^32, by the memory that it has given us."""
+        if self.theirs is None:
+            self.theirs = mmap.mmap(self.descriptors[0], 4096, prot=mmap.PROT_READ)
+        return struct.unpack_from("<I", self.theirs, 2 * 64)[0]
 
     def attach(self, count=4096, device=b"", memory=None, text=b"stranger", **fields):
         """Becomes a program of the device: the answer, Attached or Done with its error."""

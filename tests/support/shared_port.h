@@ -165,6 +165,15 @@ class SharedQueue final : public port::PortQueue {
   [[nodiscard]] uint64_t dropped() const override { return inner_.dropped(); }
   [[nodiscard]] uint64_t transmit_calls() const override { return inner_.transmit_calls(); }
 
+  /// A frame comes that the program with that block has sent, as the service says; none: from outside.
+  void bring(std::span<const std::byte> frame, BlockCode sender) {
+    port::TxFrame room;
+    if (inner_.allocate({&room, 1}) == 0 || frame.size() > room.capacity) return;
+    std::ranges::copy(frame, room.data);
+    room.length = static_cast<uint32_t>(frame.size());
+    on_host_.push_back(inner_.loop(room));
+    on_host_.back().sender = sender;
+  }
   /// Frames to other programs.
   [[nodiscard]] uint64_t carried() const { return carried_; }
 

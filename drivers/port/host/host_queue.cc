@@ -177,8 +177,14 @@ uint16_t HostQueue::receive(std::span<port::RxFrame> frames) {
         break;
       }
       port::prefetch_frame(frame.data);
-      frames[received] = {
-          .data = buffer->frame, .length = frame.length, .has_icrc = frame.has_icrc, .handle = buffer};
+      // The service names the sender of what it passes on. What another program says of itself does not
+      // count.
+      const BlockCode sender = peer == service_.get() ? frame.sender : peer->code;
+      frames[received] = {.data = buffer->frame,
+                          .length = frame.length,
+                          .has_icrc = frame.has_icrc,
+                          .sender = sender,
+                          .handle = buffer};
       from[received] = peer;
       taken[received++] = frame;
     }

@@ -70,6 +70,7 @@ std::unique_ptr<Peer> Attachment::make_peer(const Message& message, uint32_t num
   if (!memory) return nullptr;
   auto peer = std::make_unique<Peer>();
   peer->block = block;
+  peer->code = BlockCode::of(block);
   peer->number = number;
   peer->memory = std::move(*memory);
   const host::MemoryLayout layout(host::kProgramMemory);

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 
+#include "base/block_code.h"
 #include "base/descriptor.h"
 #include "base/mpsc_ring.h"
 #include "base/number_block.h"
@@ -17,6 +18,7 @@ namespace uroce::drivers {
 /// Another process that frames go to: a program of this host, or the service.
 struct Peer {
   NumberBlock block{0, 0};  // of queue pair numbers
+  BlockCode code;           // the same
   uint32_t number = 0;      // of the channel
   host::Mapping memory;     // the far end's
   host::Mapping bell;       // where it is not part of that

@@ -106,7 +106,7 @@ DeviceState::DeviceState(Options options)
       numbers(options.numbers.value_or(NumberBlock{})),
       queue_pairs({.numbers = options.numbers ? options.numbers->count : kNumbers,
                    .first = options.first_queue_pair,
-                   .generations = options.numbers ? kBlockGenerations : kNumberGenerations,
+                   .generations = options.numbers ? generations_of(*options.numbers) : kNumberGenerations,
                    .key = key_for(options.key, Purpose::kQueuePairNumbers),
                    .pages = pages}),
       xrc_receives({.numbers = kNumbers,

@@ -1,9 +1,11 @@
 // The life of queue pairs on the control path. What their poller owns is done by commands to it.
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <memory>
 #include <new>
 #include <optional>
+#include <thread>
 #include <vector>
 
 #include "base/contract.h"
@@ -111,6 +113,28 @@ Rings make_rings(const QueuePairOptions& options) {
                                      .memory = options.memory})};
 }
 
+/// A number for a queue pair. Where none is free but some rest, the caller waits for the first of these: a
+/// program that connects and disconnects faster than numbers rest is slowed down, and does not fail. nullopt:
+/// there are `queue_pairs_max` queue pairs, or others were quicker for too long.
+std::optional<QpNumber> take_number(DeviceState& state, size_t queue_pairs_max) {
+  constexpr Duration kNap = milliseconds(10);
+  constexpr Duration kLeast = microseconds(20);
+  for (Duration left = QueuePairTable::kRest * 2; left.ns > 0;) {
+    {
+      const std::lock_guard guard(state.mutex);
+      if (state.entries.size() >= queue_pairs_max) return std::nullopt;
+    }
+    const Instant now = state.clock();
+    if (const auto number = state.queue_pairs.allocate(now)) return number;
+    const std::optional<Instant> rested = state.queue_pairs.rested_at();
+    if (!rested) return std::nullopt;
+    const Duration nap = std::clamp(*rested - now, kLeast, kNap);
+    std::this_thread::sleep_for(std::chrono::nanoseconds(nap.ns));
+    left = left - nap;
+  }
+  return std::nullopt;
+}
+
 std::unique_ptr<QueuePairEntry> make_entry(const QueuePairOptions& options, const Device& device,
                                            QpNumber number, mem::QpIdentity identity, Rings rings,
                                            Poller& poller, const DeviceState& state) {
@@ -198,7 +222,7 @@ Result<QueuePairHandle*> Device::create_queue_pair(const QueuePairOptions& optio
   if (Status status = check(options); !status) return status.error();
   install_fault_handler();
   if (Status status = enter(state, options); !status) return status.error();
-  std::optional<QpNumber> number;
+  const std::optional<QpNumber> number = take_number(state, queue_pairs_max());
   Error refusal{ENOMEM, "no memory for the queues"};
   try {
     Rings rings = make_rings(options);
@@ -207,8 +231,7 @@ Result<QueuePairHandle*> Device::create_queue_pair(const QueuePairOptions& optio
     if (options.thread_domain && poller.index() != options.thread_domain->poller) {
       refusal = {EINVAL, "the shared receive queue is another thread's"};
     } else {
-      if (state.entries.size() < queue_pairs_max()) number = state.queue_pairs.allocate(state.clock());
-      if (number) {
+      if (number && state.entries.size() < queue_pairs_max()) {
         return &state.add(options, make_entry(options, *this, *number, {++state.queue_pairs_ever},
                                               std::move(rings), poller, state));
       }
@@ -216,7 +239,7 @@ Result<QueuePairHandle*> Device::create_queue_pair(const QueuePairOptions& optio
     }
   } catch (const std::bad_alloc&) {
   }
-  if (number) state.queue_pairs.give_back(*number, state.clock());
+  if (number) state.queue_pairs.give_back(*number, state.clock(), QueuePairTable::Known::kToNobody);
   leave(state, options.domain);
   return refusal;
 }
@@ -247,7 +270,9 @@ void Device::destroy_queue_pair(QueuePairHandle& queue_pair) {
   // Its memory goes without the lock: it may be the application's to take back.
   std::unique_ptr<QueuePairEntry> ended;
   const std::lock_guard guard(state.mutex);
-  state.queue_pairs.give_back(entry.number, state.clock());
+  using Known = QueuePairTable::Known;
+  state.queue_pairs.give_back(entry.number, state.clock(),
+                              entry.known_to_peers ? Known::kToPeers : Known::kToNobody);
   leave(state, entry.queue_pair.domain());
   --state.load[entry.made_for];
   ended = state.entries.take(entry);
@@ -298,6 +323,8 @@ int Device::modify_queue_pair(QueuePairHandle& queue_pair, qp::Attributes attrib
       attributes.to_self = to_own_address && !attributes.on_host;
     }
     error = entry.queue_pair.modify(attributes, mask, turn);
+    entry.sender = QueuePairEntry::kUnknownSender;
+    entry.known_to_peers = entry.known_to_peers || entry.queue_pair.state() >= qp::State::kRtr;
     if (error == 0 && mask.any(qp::kMaskState) && attributes.state != qp::State::kRts)
       entry.poller().forget_early(entry);
     entry.poller().activate(entry);

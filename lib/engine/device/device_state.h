@@ -55,8 +55,8 @@ struct DeviceState {
   /// numbers rest after use.
   static constexpr uint32_t kNumbers = 1u << 23;
   static constexpr uint32_t kNumberGenerations = 4;
-  /// Generations of a block of numbers.
-  static constexpr uint32_t kBlockGenerations = 4;
+  /// Generations of a block of numbers: a small one has a queue pair for each number.
+  static constexpr uint32_t generations_of(NumberBlock block) { return block.count < 1u << 16 ? 1 : 4; }
   static_assert(kNumbers / kNumberGenerations > Limits::kQueuePairs);
 
   struct Options {

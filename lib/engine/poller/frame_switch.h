@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <span>
 
+#include "base/block_code.h"
 #include "base/identifiers.h"
 #include "base/time.h"
 #include "port/tx_batch.h"
@@ -20,6 +21,7 @@ class FrameSwitch {
     const wire::Packet& packet;
     std::span<const std::byte> frame;
     bool has_icrc;
+    BlockCode sender = {};  // the program that sent it, if one did
   };
 
   /// To one of our addresses, and a queue pair that is none of the device's own: or to queue pair 1. True: a

@@ -39,6 +39,15 @@ struct QueuePairEntry final : QueuePairHandle {
   /// The poller that it has moved to, in a turn.
   void end_move(uint16_t to) { set_owner(to); }
 
+  /// Whether a frame of that program of this host can be the peer's; none: it came from outside, or was sent
+  /// by this process. The address tells hosts apart, but not the programs of one host. A datagram may come
+  /// from any of them.
+  [[nodiscard]] bool may_send(BlockCode from) const {
+    const qp::Attributes& its = queue_pair.attributes();
+    if (its.on_host) return from.contains(its.destination);
+    return !its.to_self || from.value == 0;
+  }
+
   /// What was raised since the last time, to the listener.
   void raise_events() {
     for (unsigned left = std::exchange(events, uint8_t{0}); left != 0; left &= left - 1)

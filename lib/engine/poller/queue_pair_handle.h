@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/block_code.h"
 #include "base/identifiers.h"
 #include "base/pooled.h"
 #include "base/timer_wheel.h"
@@ -46,6 +47,11 @@ struct PollersPlace : qp::EventListener, TimerNode, Doorbell {
   bool active = false;
   bool has_more = false;
   uint8_t events = 0;  // bit per qp::Event
+  /// Which program of this host, or none, has sent the last packet that was looked at: frames from there need
+  /// no other look. The first value is no program's.
+  BlockCode sender = kUnknownSender;
+
+  static constexpr BlockCode kUnknownSender{0xFFFF};
 
  protected:
   ~PollersPlace() = default;
@@ -73,6 +79,8 @@ struct QueuePairHandle : Pooled, PollersPlace {
   /// when it leaves it. A thread that publishes receive requests looks at it afterwards and rings the
   /// doorbell when it is set.
   std::atomic<bool> in_error{false};
+  /// Whether the queue pair was ready to receive some time: then packets may be under way to its number.
+  bool known_to_peers = false;
 
   /// Before the calling thread posts. If it posted to another queue pair last, the lines of this one come
   /// into the cache at once, not one by one.

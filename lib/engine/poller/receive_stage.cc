@@ -185,10 +185,26 @@ inline bool ReceiveStage::stage_like_last(StagedPacket& staged) {
   return complete(staged);
 }
 
-/// Completes a packet whose queue pair is known.
+/// Completes a packet whose queue pair is known. False: it was dropped.
 inline bool ReceiveStage::complete(StagedPacket& staged) {
+  if (frames_[staged.frame].sender != staged.entry->sender) [[unlikely]] {
+    if (!admit_sender(staged)) return false;
+  }
   if (frames_[staged.frame].body != nullptr) refer_to_body(staged);
   if (staged.packet.row->headers.has_any(kKeyedHeaders)) prefetch_region(staged.packet);
+  return true;
+}
+
+/// Whether the program of this host that sent the packet may be the peer of its queue pair: then others of it
+/// may come. A number and a PSN that are guessed are not enough for a packet from another one.
+bool ReceiveStage::admit_sender(const StagedPacket& staged) {
+  const BlockCode sender = frames_[staged.frame].sender;
+  QueuePairEntry& entry = *staged.entry;
+  if (!entry.may_send(sender)) {
+    like_entry_ = nullptr;
+    return drop(Counter::kDropWrongPeer);
+  }
+  entry.sender = sender;
   return true;
 }
 
@@ -223,7 +239,10 @@ bool ReceiveStage::stage_for_services(StagedPacket& staged) {
 
 FrameSwitch::Arrival ReceiveStage::arrival(const StagedPacket& staged) const {
   const port::RxFrame& frame = frames_[staged.frame];
-  return {.packet = staged.packet, .frame = {frame.data, frame.length}, .has_icrc = frame.has_icrc};
+  return {.packet = staged.packet,
+          .frame = {frame.data, frame.length},
+          .has_icrc = frame.has_icrc,
+          .sender = frame.sender};
 }
 
 /// Delivers the packet to the program that shares the device and has its queue pair. False: there is none.

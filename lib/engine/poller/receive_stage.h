@@ -154,6 +154,7 @@ class ReceiveStage {
   bool stage_packet(StagedPacket& staged);
   bool stage_like_last(StagedPacket& staged);
   bool complete(StagedPacket& staged);
+  [[gnu::cold, gnu::noinline]] bool admit_sender(const StagedPacket& staged);
   bool stage_for_group(StagedPacket& staged);
   bool stage_for_services(StagedPacket& staged);
   bool is_for_program(const StagedPacket& staged);

@@ -54,6 +54,28 @@ TEST(NumberTable, NumbersOfOneSlot_ExpectOnlyTheLivingOneToBeFound) {
   for (const uint32_t number : {0u, 1u, 99u, 104u, QpNumber::kMask}) EXPECT_EQ(table.find({number}), nullptr);
 }
 
+TEST(NumberTable, NumbersThatNoPeerKnew_ExpectThemAtOnceAndOthersWhenTheyHaveRested) {
+  Table table({.numbers = 64, .first = 100, .key = HashKey{5, 6}});
+  Instant now{};
+  // Far more than there are, one at a time.
+  for (int i = 0; i < 10'000; ++i) {
+    const auto number = table.allocate(now);
+    ASSERT_TRUE(number) << i;
+    table.give_back(*number, now, Table::Known::kToNobody);
+  }
+  EXPECT_FALSE(table.rested_at());
+  for (uint32_t i = 0; i < table.capacity(); ++i) {
+    const auto number = table.allocate(now);
+    ASSERT_TRUE(number) << i;
+    table.give_back(*number, now);
+    now = now + milliseconds(1);
+  }
+  EXPECT_FALSE(table.allocate(now));
+  ASSERT_TRUE(table.rested_at());
+  EXPECT_EQ(*table.rested_at(), Instant{} + Table::kRest);
+  EXPECT_TRUE(table.allocate(*table.rested_at()));
+}
+
 TEST(NumberTable, WithTwoKeys_ExpectTwoOrders) {
   Table::Options options = kOptions;
   Table first(options);

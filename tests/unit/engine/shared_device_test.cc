@@ -4,11 +4,13 @@
 #include <optional>
 #include <vector>
 
+#include "bring_up.h"
 #include "drivers/registry.h"
 #include "engine/poller/general_services.h"
 #include "tests/support/shared_port.h"
 #include "tests/unit/net/outbox.h"
 #include "virtual_pair.h"
+#include "wire/frame.h"
 
 // A device that this process shares with other programs of its host.
 namespace uroce::engine {
@@ -110,6 +112,82 @@ TEST_F(Shared, ConnectionToOurOwnListener_ExpectItThroughTheService) {
   EXPECT_EQ(carried(), 3u);  // REQ, REP and RTU
   EXPECT_EQ(ours_id.value >> (32 - host::kCommPrefixBits), host::comm_prefix(kNumbers));
   EXPECT_TRUE(kNumbers.contains(host::owner_of_comm_id(ours_id.value)));
+}
+
+TEST_F(Shared, FramesOfAnotherProgramThanThePeer_ExpectThemDropped) {
+  completions = pair->left->create_completion_queue({.depth = 16});
+  domain = *pair->left->allocate_domain();
+  const auto make = [&](const FarPeer& peer) {
+    QueuePairHandle& made = **pair->left->create_queue_pair({.type = qp::Type::kRc,
+                                                             .domain = domain,
+                                                             .send_depth = 4,
+                                                             .receive_depth = 4,
+                                                             .send_completions = completions.get(),
+                                                             .receive_completions = completions.get()});
+    EXPECT_EQ(bring_up(*pair->left, made, qp::Type::kRc, peer), 0);
+    return &made;
+  };
+  constexpr QpNumber kPeer{FakeHost::kOtherNumbers.first + 5};
+  QueuePairHandle* const ours_to_program = make({.address = ours(), .number = kPeer});
+  QueuePairHandle* const ours_to_host = make({.address = others(), .number = kPeer});
+  QueuePairHandle* const ours_to_self = make({.address = ours(), .number = ours_to_host->number});
+  auto& queue = static_cast<SharedPort&>(*pair->left_state->port).queue(0);
+  /// How many of them were dropped for their sender: 0 or 1.
+  const auto drops = [&](const QueuePairHandle& to, const Gid& from, BlockCode sender) {
+    const uint64_t before = pair->counter(*pair->left_state, Counter::kDropWrongPeer);
+    const wire::Path path{.source_mac = pair->left->mac(),
+                          .destination_mac = pair->left->mac(),
+                          .source = from,
+                          .destination = ours()};
+    wire::Headers headers;
+    headers.bth.opcode = wire::Opcode::make(wire::Service::kRc, wire::Operation::kSendOnly);
+    headers.bth.destination = to.number;
+    const wire::FrameTemplate start(path);
+    std::vector<std::byte> frame(wire::frame_bytes(start, headers.bth.opcode, 16));
+    wire::write_headers(frame, start, headers, 16);
+    wire::finish_frame(frame, start, headers.bth.opcode, 16);
+    queue.bring(frame, sender);
+    pair->turn(*pair->left_state);
+    const uint64_t dropped = pair->counter(*pair->left_state, Counter::kDropWrongPeer) - before;
+    // What a queue pair answers to itself has come, too.
+    for (int i = 0; i < 3; ++i) pair->turn(*pair->left_state);
+    return dropped;
+  };
+  const BlockCode peers = BlockCode::of(FakeHost::kOtherNumbers);
+  const BlockCode anothers = BlockCode::of({.first = 0x40'0000, .count = 1u << 16});
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(drops(*ours_to_program, ours(), peers), 0u);
+    EXPECT_EQ(drops(*ours_to_program, ours(), anothers), 1u);
+    EXPECT_EQ(drops(*ours_to_program, ours(), {}), 1u) << "from outside, with our address";
+    EXPECT_EQ(drops(*ours_to_host, others(), {}), 0u);
+    EXPECT_EQ(drops(*ours_to_self, ours(), {}), 0u);
+    EXPECT_EQ(drops(*ours_to_self, ours(), anothers), 1u);
+  }
+  // Another peer from now on. Expect: what was found out about the one before does not count.
+  const qp::AttributeMask to_reset = qp::kMaskState;
+  EXPECT_EQ(pair->left->modify_queue_pair(*ours_to_program, {.state = qp::State::kReset}, to_reset), 0);
+  EXPECT_EQ(
+      bring_up(*pair->left, *ours_to_program, qp::Type::kRc, {.address = ours(), .number = {0x40'0007}}), 0);
+  EXPECT_EQ(drops(*ours_to_program, ours(), peers), 1u);
+  EXPECT_EQ(drops(*ours_to_program, ours(), anothers), 0u);
+  for (QueuePairHandle* const made : {ours_to_program, ours_to_host, ours_to_self})
+    pair->left->destroy_queue_pair(*made);
+}
+
+TEST_F(Shared, QueuePairsThatNobodyKnows_ExpectAnyNumberOfThemOneAfterTheOther) {
+  completions = pair->left->create_completion_queue({.depth = 16});
+  domain = *pair->left->allocate_domain();
+  // More than the program has numbers, in no time.
+  for (uint32_t i = 0; i < 3 * kNumbers.count; ++i) {
+    const auto made = pair->left->create_queue_pair({.type = qp::Type::kRc,
+                                                     .domain = domain,
+                                                     .send_depth = 1,
+                                                     .receive_depth = 1,
+                                                     .send_completions = completions.get(),
+                                                     .receive_completions = completions.get()});
+    ASSERT_TRUE(made.ok()) << i << " " << made.error().message;
+    pair->left->destroy_queue_pair(**made);
+  }
 }
 
 TEST_F(Shared, Device_ExpectWhatItSharesShown) {

@@ -33,6 +33,8 @@ std::shared_ptr<Device> make_device(DeviceState*& state, const DeviceConfigurati
       .lcores = std::vector<uint32_t>(configuration.pollers_per_device, kNoLcore),
       .copy_engines = std::move(engines),
       .authority = shared != nullptr ? std::make_unique<SharedNetwork>(*shared) : nullptr,
+      .numbers = shared != nullptr ? std::optional(shared->numbers()) : std::nullopt,
+      .first_queue_pair = shared != nullptr ? shared->numbers().first : QueuePairTable::kFirstMin,
       .clock = &VirtualPair::now});
   state = made.get();
   return std::make_shared<Device>(std::move(made));

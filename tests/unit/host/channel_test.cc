@@ -214,11 +214,14 @@ TEST(OwnMemory, GivesOutEachFrameOnce) {
 
 TEST(FrameDescriptor, IsWhatItWasPackedFrom) {
   for (const FrameDescriptor descriptor :
-       {FrameDescriptor{0, 14, true, 1}, {65535, 4352, false, 0xFFFF'FFFF}, {1, 100, true, 0}}) {
+       {FrameDescriptor{0, 14, true, {}, 1},
+        {65535, 4352, false, {FrameDescriptor::kSenderMask}, FrameDescriptor::kSequenceMask},
+        {1, 100, true, {77}, 0}}) {
     const FrameDescriptor same = FrameDescriptor::unpack(descriptor.pack());
     EXPECT_EQ(same.frame, descriptor.frame);
     EXPECT_EQ(same.length, descriptor.length);
     EXPECT_EQ(same.has_icrc, descriptor.has_icrc);
+    EXPECT_EQ(same.sender, descriptor.sender);
     EXPECT_EQ(same.sequence, descriptor.sequence);
   }
 }

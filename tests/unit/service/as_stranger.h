@@ -12,7 +12,7 @@ class AsStranger {
   static constexpr uid_t kUser = 12345;
 
   // Not by libc's function, which changes all threads.
-  AsStranger() { syscall(SYS_setresuid, -1, kUser, -1); }
+  explicit AsStranger(uid_t user = kUser) { syscall(SYS_setresuid, -1, user, -1); }
   ~AsStranger() { syscall(SYS_setresuid, -1, 0, -1); }
   AsStranger(const AsStranger&) = delete;
   AsStranger& operator=(const AsStranger&) = delete;

@@ -37,6 +37,11 @@ TEST(ServiceConfiguration, EveryKeyIsRead) {
       "ports_per_program = 3\n"
       "ports_per_user = 5\n"
       "groups_per_program = 4\n",
+      "numbers_per_user = 8192\n"
+      "groups_per_program = 4\n"
+      "groups_per_user = 5\n"
+      "memory_mb_per_user = 64\n"
+      "descriptors_per_user = 99\n",
       "file");
   ASSERT_TRUE(configuration) << configuration.error().message;
   EXPECT_FALSE(configuration->has_devices);
@@ -51,7 +56,11 @@ TEST(ServiceConfiguration, EveryKeyIsRead) {
   EXPECT_EQ(configuration->quotas.numbers_per_program, 4096u);
   EXPECT_EQ(configuration->quotas.ports_per_program, 3u);
   EXPECT_EQ(configuration->quotas.ports_per_user, 5u);
+  EXPECT_EQ(configuration->quotas.numbers_per_user, 8192u);
   EXPECT_EQ(configuration->quotas.groups_per_program, 4u);
+  EXPECT_EQ(configuration->quotas.groups_per_user, 5u);
+  EXPECT_EQ(configuration->quotas.memory_mb_per_user, 64u);
+  EXPECT_EQ(configuration->quotas.descriptors_per_user, 99u);
 }
 
 TEST(ServiceConfiguration, MistakesAreNamed) {

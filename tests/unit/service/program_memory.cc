@@ -38,7 +38,7 @@ void ProgramMemory::send(std::span<const std::byte> frame, bool has_icrc) {
 std::optional<ProgramMemory::Received> ProgramMemory::receive() {
   const host::Channel::Frame frame = channel_->receive();
   if (frame.data == nullptr) return std::nullopt;
-  Received received{Bytes(frame.data, frame.data + frame.length), frame.has_icrc};
+  Received received{Bytes(frame.data, frame.data + frame.length), frame.has_icrc, frame.sender};
   channel_->release();
   return received;
 }

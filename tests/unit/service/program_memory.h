@@ -29,6 +29,7 @@ class ProgramMemory {
   struct Received {
     Bytes bytes;
     bool has_icrc;
+    BlockCode sender;
   };
   /// The next frame, if there is one.
   std::optional<Received> receive();

@@ -5,8 +5,11 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <string>
 #include <thread>
+#include <vector>
 
+#include "tests/support/soon.h"
 #include "tests/unit/service/running_service.h"
 
 namespace uroce::testing {
@@ -84,6 +87,69 @@ TEST(Quotas, AnUnknownPortSpaceIsRefused) {
   EXPECT_EQ(
       a.ask({.type = MessageType::kBind, .space = 0x0107, .id = 1, .address = Gid::from_ipv4({})}).error,
       EINVAL);
+}
+
+TEST(Quotas, OfAUserForAllOfHisPrograms) {
+  RunningService service(
+      {.quotas = {.programs_per_user = 3, .numbers_per_user = 8192, .groups_per_user = 2}});
+  std::vector<std::unique_ptr<FakeProgram>> programs;
+  for (int i = 0; i < 2; ++i) {
+    programs.push_back(std::make_unique<FakeProgram>(service.path()));
+    ASSERT_EQ(programs.back()->attach().type, MessageType::kAttached);
+    const Gid group = Gid::from_ipv4({239, 1, 2, static_cast<uint8_t>(i)});
+    EXPECT_EQ(programs.back()->ask({.type = MessageType::kJoin, .address = group}).error, 0);
+  }
+  FakeProgram third(service.path());
+  const Message refused = third.attach();
+  EXPECT_EQ(refused.error, EDQUOT);
+  EXPECT_NE(host::text_of(refused.text).find("service.numbers_per_user"), std::string_view::npos);
+  const Message group =
+      programs[0]->ask({.type = MessageType::kJoin, .address = Gid::from_ipv4({239, 1, 2, 9})});
+  EXPECT_EQ(group.error, EDQUOT);
+  EXPECT_NE(host::text_of(group.text).find("service.groups_per_user"), std::string_view::npos);
+  // The other one ends. Expect: its membership is free at once, its numbers when they have rested.
+  programs.pop_back();
+  EXPECT_TRUE(soon([&] {
+    return programs[0]->ask({.type = MessageType::kJoin, .address = Gid::from_ipv4({239, 1, 2, 9})}).error ==
+           0;
+  }));
+  EXPECT_EQ(third.attach().error, EDQUOT);
+  EXPECT_TRUE(soon([&] { return third.attach().type == MessageType::kAttached; }));
+}
+
+TEST(Quotas, OfMemoryAndDescriptors) {
+  {
+    RunningService service({.quotas = {.memory_mb_per_user = 8}});
+    FakeProgram a(service.path());
+    FakeProgram b(service.path());
+    ASSERT_EQ(a.attach().type, MessageType::kAttached);
+    EXPECT_NE(host::text_of(b.attach().text).find("service.memory_mb_per_user"), std::string_view::npos);
+  }
+  RunningService service({.quotas = {.descriptors_per_user = 5}});
+  FakeProgram a(service.path());
+  ASSERT_EQ(a.attach().type, MessageType::kAttached);
+  FakeProgram b(service.path());
+  EXPECT_NE(host::text_of(b.attach().text).find("service.descriptors_per_user"), std::string_view::npos);
+}
+
+TEST(Quotas, TheStatusIsLookedAtSoManyTimesASecond) {
+  RunningService service;
+  FakeProgram program(service.path());
+  program.attach();
+  FakeProgram asker(service.path());
+  std::string last = asker.status();
+  // Nothing else looks at the number of groups. Each of them is new in a look that was made behind it.
+  const auto begin = std::chrono::steady_clock::now();
+  int changes = 0;
+  for (uint8_t i = 0; i < 200; ++i) {
+    program.ask({.type = MessageType::kJoin, .address = Gid::from_ipv4({239, 1, 2, i})});
+    const std::string text = asker.status();
+    ASSERT_FALSE(text.empty());
+    changes += text != last ? 1 : 0;
+    last = text;
+  }
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  EXPECT_LE(changes, 10 + 10 * took.count() + 1);
 }
 
 TEST(Quotas, AreReadAgain) {

@@ -70,6 +70,10 @@ TEST_F(SwitchTest, AFrameForAnotherProgramStays) {
   ASSERT_TRUE(received);
   EXPECT_EQ(received->bytes, frame);
   EXPECT_FALSE(received->has_icrc);
+  EXPECT_EQ(received->sender, a->attachment->code()) << "it says who has sent it";
+  // One from outside is nobody's, also when it names a program.
+  deliver(ud_frame(from_peer(), a->number(1), b->number(9)));
+  EXPECT_EQ(b->memory.receive()->sender, BlockCode{});
 }
 
 TEST_F(SwitchTest, AFrameForItselfComesBackOnce) {

@@ -4,7 +4,9 @@
 #include <cerrno>
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
+#include <vector>
 
 #include "tests/support/soon.h"
 #include "tests/unit/service/as_stranger.h"
@@ -49,6 +51,57 @@ TEST_F(Users, OnlyThoseThatAreListedAttach) {
   EXPECT_EQ(program->ask(hello(MessageType::kReload)).error, EPERM);
   FakeProgram own(service->path());
   EXPECT_EQ(own.attach().type, MessageType::kAttached);
+}
+
+TEST_F(Users, OthersThanThoseThatAreListedSeeNothing) {
+  const auto service = make({.users = std::vector<uid_t>{}});
+  FakeProgram own(service->path());
+  own.attach();
+  const auto program = stranger(*service);
+  for (const MessageType type : {MessageType::kStatus, MessageType::kFaultList})
+    EXPECT_EQ(program->ask(hello(type)).error, EACCES);
+  Message question = hello(MessageType::kWhose);
+  question.address = kDeviceAddress;
+  question.number = own.number();
+  EXPECT_EQ(program->ask(question).error, EACCES);
+}
+
+TEST_F(Users, EachSeesItsOwnProgramsAndHowManyOthersThereAre) {
+  const auto service = make();
+  FakeProgram own(service->path());
+  own.attach();
+  const auto program = stranger(*service);
+  program->attach();
+  const auto asker = stranger(*service);
+  const auto shown = nlohmann::json::parse(asker->status())["devices"][0];
+  ASSERT_EQ(shown["programs"].size(), 1u);
+  EXPECT_EQ(shown["programs"][0]["uid"], kStranger);
+  EXPECT_EQ(shown["other_programs"], 1);
+  const auto all = nlohmann::json::parse(FakeProgram(service->path()).status())["devices"][0];
+  EXPECT_EQ(all["programs"].size(), 2u);
+  EXPECT_EQ(all["other_programs"], 0);
+  // A number of another user's program: whose it is, and nothing of its block.
+  Message question = hello(MessageType::kWhose);
+  question.address = kDeviceAddress;
+  question.number = own.number() + 5;
+  const Message owner = asker->ask(question);
+  EXPECT_EQ(owner.id, 0u);
+  EXPECT_EQ(owner.number, question.number);
+  EXPECT_EQ(owner.count, 1u);
+}
+
+TEST_F(Users, AllPlacesOfConnectionsAreTaken_ExpectTheOldestOfOneUserToGiveWay) {
+  const auto service = make();
+  std::vector<std::unique_ptr<FakeProgram>> silent;
+  for (uid_t user = 1; silent.size() < 256; ++user) {
+    const AsStranger other(user);
+    for (int i = 0; i < 16; ++i) silent.push_back(std::make_unique<FakeProgram>(service->path()));
+  }
+  const auto program = stranger(*service);
+  EXPECT_EQ(program->attach().type, MessageType::kAttached);
+  const auto ended = silent.front()->receive();
+  ASSERT_TRUE(ended);
+  EXPECT_EQ(ended->message.error, EAGAIN);
 }
 
 TEST_F(Users, AListedOneAttaches) {
