@@ -1,7 +1,6 @@
 #include "apps/dump/captured_frames.h"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
@@ -41,12 +40,12 @@ void complete(CapturedFrame& frame) {
 }  // namespace
 
 Status CapturedFrames::add(int descriptor) {
-  struct stat status {};
-  if (fstat(descriptor, &status) != 0 ||
-      status.st_size < static_cast<off_t>(capture::RingLayout::kHeadBytes) ||
-      static_cast<size_t>(status.st_size) > capture::kRingBytesMax + capture::RingLayout::kHeadBytes + 4096)
+  const auto size = host::size_of_sealed_memory(descriptor);
+  if (!size) return size.error();
+  if (*size < capture::RingLayout::kHeadBytes ||
+      *size > capture::kRingBytesMax + capture::RingLayout::kHeadBytes + 4096)
     return Error{EPROTO, "the memory of a capture has a size that there cannot be"};
-  auto memory = host::map_sealed_memory(descriptor, static_cast<size_t>(status.st_size));
+  auto memory = host::map_sealed_memory(descriptor, *size);
   if (!memory) return memory.error();
   capture::RingPreamble preamble;
   std::memcpy(&preamble, memory->data(), sizeof preamble);

@@ -29,14 +29,14 @@ Result<std::optional<ProcessOrders>> ProcessOrders::find(uint32_t pid) {
     if (name == host::kOrdersName) place = descriptor;
   });
   if (!place) return std::optional<ProcessOrders>();
-  Descriptor descriptor(open(host::path_of_descriptor(process, *place).c_str(), O_RDWR | O_CLOEXEC));
-  if (!descriptor.ok()) return std::optional<ProcessOrders>();
+  auto descriptor = host::open_memory(process, *place, O_RDWR);
+  if (!descriptor) return std::optional<ProcessOrders>();
   Descriptor ends(static_cast<int>(syscall(SYS_pidfd_open, process, 0)));
-  auto mapping = host::map_open_memory(descriptor.get(), sizeof(host::OrdersMemory));
+  auto mapping = host::map_open_memory(descriptor->get(), sizeof(host::OrdersMemory));
   if (!mapping || !ends.ok())
     return Error{EPROTO, fmt::format("process {}: its orders {}", pid,
                                      mapping ? "cannot be followed" : mapping.error().message)};
-  ProcessOrders orders(pid, std::move(descriptor), std::move(*mapping), std::move(ends));
+  ProcessOrders orders(pid, std::move(*descriptor), std::move(*mapping), std::move(ends));
   if (!orders.is_open()) return std::optional<ProcessOrders>();
   const host::OrdersMemory& memory = orders.memory();
   if (memory.head.magic != host::kOrdersMagic || memory.head.version != host::kOrdersVersion ||
@@ -104,10 +104,9 @@ Result<ProcessOrders::Answer> ProcessOrders::read_answer() const {
   answer.faults.assign(shared.faults.begin(), shared.faults.begin() + faults);
   const auto captures = std::min<uint32_t>(shared.captures_shown, host::kCapturesMax);
   for (const host::CaptureShown& shown : std::span(shared.captures).first(captures)) {
-    const std::string path = host::path_of_descriptor(static_cast<int>(pid_), shown.descriptor);
-    Descriptor memory(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-    if (!memory.ok()) return failed(errno, std::strerror(errno));
-    answer.captures.push_back({printable_text(shown.device), std::move(memory)});
+    auto memory = host::open_memory(static_cast<int>(pid_), shown.descriptor, O_RDONLY);
+    if (!memory) return failed(memory.error().code, "a capture's memory: " + memory.error().message);
+    answer.captures.push_back({printable_text(shown.device), std::move(*memory)});
   }
   return answer;
 }

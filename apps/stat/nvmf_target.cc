@@ -43,10 +43,9 @@ std::unique_ptr<host::NvmfStatistics> copy_of(const host::NvmfStatistics& shown)
 
 NvmfTarget read_nvmf_target(ShownStatistics::Place place) {
   NvmfTarget target;
-  const std::string path = host::path_of_descriptor(place.pid, place.descriptor);
-  const Descriptor descriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!descriptor.ok()) return target;
-  const auto memory = host::map_sealed_memory(descriptor.get(), sizeof(host::NvmfStatistics));
+  const auto descriptor = host::open_memory(place.pid, place.descriptor, O_RDONLY);
+  if (!descriptor) return target;
+  const auto memory = host::map_sealed_memory(descriptor->get(), sizeof(host::NvmfStatistics));
   if (!memory) return target;
   const auto& shown = *reinterpret_cast<const host::NvmfStatistics*>(memory->data());
   if (shown.head.magic != host::kNvmfStatisticsMagic || shown.head.version != host::kNvmfStatisticsVersion ||

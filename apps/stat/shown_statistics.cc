@@ -72,11 +72,11 @@ std::vector<ShownStatistics::Place> ShownStatistics::find(std::optional<int> pid
 
 Result<ShownStatistics> ShownStatistics::open(Place place) {
   const int pid = place.pid;
-  Descriptor descriptor(
-      ::open(host::path_of_descriptor(pid, place.descriptor).c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
-  if (!descriptor.ok())
-    return Error{errno, "process " + std::to_string(pid) + ": statistics: " + std::strerror(errno)};
-  auto memory = host::map_open_memory(descriptor.get(), sizeof(StatisticsHeader));
+  auto descriptor = host::open_memory(pid, place.descriptor, O_RDWR);
+  if (!descriptor)
+    return Error{descriptor.error().code,
+                 "process " + std::to_string(pid) + ": statistics: " + descriptor.error().message};
+  auto memory = host::map_open_memory(descriptor->get(), sizeof(StatisticsHeader));
   if (!memory) return Error{memory.error().code, wrong(pid, memory.error().message).message};
   StatisticsHeader header{};
   std::memcpy(static_cast<void*>(&header), memory->data(), sizeof header);
@@ -86,7 +86,7 @@ Result<ShownStatistics> ShownStatistics::open(Place place) {
     return Error{ENOENT, "process " + std::to_string(pid) + ": its statistics are those of its parent"};
   if (!header.question.is_open())
     return Error{ENOENT, "process " + std::to_string(pid) + ": its devices are closed"};
-  ShownStatistics shown(pid, std::move(descriptor), std::move(*memory),
+  ShownStatistics shown(pid, std::move(*descriptor), std::move(*memory),
                         StatisticsLayout(header.devices, header.pollers));
   shown.devices_ = header.devices;
   shown.pollers_ = header.pollers;

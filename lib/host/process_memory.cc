@@ -1,10 +1,16 @@
 #include "host/process_memory.h"
 
 #include <dirent.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <charconv>
+#include <cstring>
 #include <memory>
 #include <system_error>
 
@@ -18,6 +24,14 @@ std::optional<int> number_in(std::string_view text) {
   const auto parsed = std::from_chars(text.data(), text.data() + text.size(), number);
   if (parsed.ec != std::errc() || parsed.ptr != text.data() + text.size()) return std::nullopt;
   return number;
+}
+
+/// The device number of every memfd of ordinary pages. No other file has it.
+Result<dev_t> device_of_memory() {
+  const Descriptor any(memfd_create("uroce-any", MFD_CLOEXEC));
+  struct stat status {};
+  if (!any.ok() || fstat(any.get(), &status) != 0) return Error{errno, std::strerror(errno)};
+  return status.st_dev;
 }
 
 }  // namespace
@@ -43,6 +57,23 @@ void for_each_memory(int pid, const std::function<void(std::string_view name, in
     if (name.ends_with(kGone)) name.remove_suffix(kGone.size());
     use(name, descriptor);
   });
+}
+
+Result<Descriptor> open_memory(int pid, int descriptor, int access) {
+  // Names the file and does not open it, so no driver and no file system hears of it.
+  const Descriptor found(open(path_of_descriptor(pid, descriptor).c_str(), O_PATH | O_CLOEXEC));
+  if (!found.ok()) return Error{errno, std::strerror(errno)};
+  struct statx status {};
+  // What the kernel knows already: the file system, which may be another user's, is not asked.
+  const bool looked = statx(found.get(), "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &status) == 0;
+  const auto memory = device_of_memory();
+  if (!memory) return memory.error();
+  if (!looked || makedev(status.stx_dev_major, status.stx_dev_minor) != *memory)
+    return Error{ENOENT, "is no memory"};
+  // A lease of its owner would make open() wait.
+  Descriptor opened(open(path_of_descriptor(getpid(), found.get()).c_str(), access | O_CLOEXEC | O_NONBLOCK));
+  if (!opened.ok()) return Error{errno, std::strerror(errno)};
+  return opened;
 }
 
 std::string path_of_descriptor(int pid, int descriptor) {

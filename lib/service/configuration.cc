@@ -9,6 +9,7 @@
 #include <charconv>
 #include <cstring>
 
+#include "engine/configuration/toml_document.h"
 #include "engine/configuration/toml_values.h"
 
 namespace uroce::service {
@@ -101,13 +102,11 @@ constexpr std::array<Key, 11> kKeys = {{
 }  // namespace
 
 Result<ServiceConfiguration> parse_service_configuration(std::string_view text, const std::string& origin) {
-  const toml::parse_result document = toml::parse(text, origin);
-  if (!document)
-    return Error{EINVAL, fmt::format("{}:{}: {}", origin, document.error().source().begin.line,
-                                     document.error().description())};
+  const Result<toml::table> document = configuration::parse_document(text, origin);
+  if (!document) return document.error();
   ServiceConfiguration configuration;
-  configuration.has_devices = document.table().contains("device");
-  const toml::node* const node = document.table().get("service");
+  configuration.has_devices = document->contains("device");
+  const toml::node* const node = document->get("service");
   if (node == nullptr) return configuration;
   const toml::table* const table = node->as_table();
   if (table == nullptr)
@@ -129,7 +128,7 @@ Result<ServiceConfiguration> parse_service_configuration(std::string_view text, 
 }
 
 Result<ServiceConfiguration> read_service_configuration(const std::string& path) {
-  const Result<std::string> text = configuration::read_file(path);
+  const Result<std::string> text = read_regular_file(path);
   return text ? parse_service_configuration(*text, path) : text.error();
 }
 

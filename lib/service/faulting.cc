@@ -220,7 +220,9 @@ void Service::capture_taken(Program& program, host::Datagram& datagram, OrderedF
   Program* const owner = find(fault.owner);
   if (owner == nullptr) return;
   const Message& message = datagram.message;
-  const bool captures = message.error == 0 && datagram.descriptors == 1;
+  // The owner may be the superuser's, and closes it.
+  const bool captures = message.error == 0 && datagram.descriptors == 1 &&
+                        host::size_of_sealed_memory(datagram.descriptor[0].get()).ok();
   Message captured{.type = MessageType::kCaptured,
                    .request = fault.request,
                    .error = captures ? 0 : std::max(1, message.error),
@@ -229,7 +231,7 @@ void Service::capture_taken(Program& program, host::Datagram& datagram, OrderedF
   host::set_text(captured.name, program.device->name());
   host::set_text(captured.text, captures ? std::string_view(program.name) : host::text_of(message.text));
   Outbox::Letter letter{.message = captured, .descriptors = {}};
-  if (captures) letter.descriptors = {std::make_shared<const Descriptor>(std::move(datagram.descriptor[0]))};
+  if (captures) letter.descriptors = {handed_on(program, std::move(datagram.descriptor[0]))};
   owner->outbox.post(std::move(letter));
 }
 

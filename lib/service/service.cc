@@ -49,6 +49,13 @@ Service::Service(ListeningSocket socket, Options options, Descriptor poll, Descr
 
 Service::~Service() {
   for (auto& [id, program] : programs_) detach(*program, Numbers::kKept);
+  for (auto& [id, program] : programs_) close_connection(*program);
+  // Those that were not taken would be closed with the socket.
+  while (socket_.is_own()) {
+    Descriptor connection(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!connection.ok()) break;
+    closer_.close_connection(0, std::move(connection));
+  }
 }
 
 Status Service::add(std::shared_ptr<engine::Stack> stack, size_t index) {
@@ -119,30 +126,34 @@ void Service::round() {
 }
 
 Instant Service::next_deadline() const {
-  Instant next = std::min({next_tick_, introductions_.deadline(), neighbours_.deadline()});
+  Instant next =
+      std::min({next_tick_, introductions_.deadline(), neighbours_.deadline(), closer_.deadline()});
   for (const auto& [id, program] : programs_)
     if (program->paused) next = std::min(next, program->allowance.ready_at());
   return next;
 }
 
 void Service::accept_all() {
-  // Without a descriptor left the listener would be ready for ever.
-  while (now_ >= accept_at_) {
+  // Without a descriptor left, or with too many that wait to be closed, the listener would be ready for ever.
+  while (now_ >= accept_at_ && !closer_.full()) {
     Descriptor connection(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (connection.ok()) {
       accept_one(std::move(connection));
       continue;
     }
     if (errno != EMFILE && errno != ENFILE && errno != ENOMEM && errno != ENOBUFS) return;
-    accept_at_ = now_ + kTick;
-    epoll_ctl(poll_.get(), EPOLL_CTL_DEL, socket_.get(), nullptr);
+    break;
   }
+  if (now_ < accept_at_) return;
+  accept_at_ = now_ + kTick;
+  epoll_ctl(poll_.get(), EPOLL_CTL_DEL, socket_.get(), nullptr);
 }
 
 void Service::accept_one(Descriptor connection) {
   ucred peer{};
   socklen_t length = sizeof peer;
-  if (getsockopt(connection.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) return;
+  if (getsockopt(connection.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0)
+    return closer_.close_connection(0, std::move(connection));
   const auto unattached = [&](bool all) {
     return static_cast<size_t>(std::ranges::count_if(programs_, [&](const auto& entry) {
       return !entry.second->attached() && (all || entry.second->peer.uid == peer.uid);
@@ -152,14 +163,18 @@ void Service::accept_one(Descriptor connection) {
     Message busy{.type = host::MessageType::kDone, .error = EAGAIN};
     host::set_text(busy.text, "too many connections have said nothing yet");
     host::send_message(connection.get(), busy, {});
-    return;
+    return closer_.close_connection(peer.uid, std::move(connection));
   }
   const uint32_t id = next_id_++;
   const int descriptor = connection.get();
   auto program = std::make_unique<Program>(id, std::move(connection), peer);
   program->silent_since = now_;
   program->events = EPOLLIN;
-  if (watch(poll_.get(), descriptor, id)) programs_.emplace(id, std::move(program));
+  if (watch(poll_.get(), descriptor, id)) {
+    programs_.emplace(id, std::move(program));
+  } else {
+    closer_.close_connection(peer.uid, std::move(program->socket));
+  }
 }
 
 void Service::read_from(Program& program) {
@@ -169,7 +184,7 @@ void Service::read_from(Program& program) {
       program.paused = true;
       return;
     }
-    host::Datagram datagram = host::receive_datagram(program.socket.get());
+    host::Datagram datagram = take_datagram(program);
     if (datagram.kind == host::Datagram::Kind::kNothing) return;
     if (datagram.kind == host::Datagram::Kind::kEnd) {
       program.ended = true;
@@ -179,6 +194,7 @@ void Service::read_from(Program& program) {
       program.silent_since = now_;
       handle(program, datagram);
     }
+    close_rest(program, datagram);
   }
 }
 
@@ -207,6 +223,7 @@ void Service::take_changes() {
 }
 
 void Service::look_at_deadlines() {
+  watch_closing();
   if (now_ >= neighbours_.deadline())
     for (const NeighbourWatch::Answer& answer : neighbours_.answers(now_)) tell_resolved(answer);
   while (const auto late = introductions_.take_if([&](const Introduction& i) { return i.until <= now_; }))
@@ -252,12 +269,6 @@ void Service::end(Program& program, int error, std::string_view text) {
   Message message{.type = host::MessageType::kDone, .error = error};
   host::set_text(message.text, text);
   if (program.outbox.waiting() == 0) post(program, message);
-  // What it has sent and was not read would destroy what it has yet to read.
-  constexpr int kUnreadAtMost = 256;
-  for (int i = 0; i < kUnreadAtMost; ++i) {
-    const host::Datagram::Kind kind = host::receive_datagram(program.socket.get()).kind;
-    if (kind == host::Datagram::Kind::kNothing || kind == host::Datagram::Kind::kEnd) return;
-  }
 }
 
 /// What a program has sent before it ended is on its way: the last acknowledgements, and that it disconnects.
@@ -302,6 +313,7 @@ void Service::sweep() {
     }
     detach(*at->second, Numbers::kGivenUp);
     end_captures_of(*at->second);
+    close_connection(*at->second);
     at = programs_.erase(at);
     any = true;
   }

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+
+namespace uroce::drivers {
+
+/// Whether the service that a connection to `path` leads to may be trusted. Any user may make files in /tmp:
+/// a service there is this user's own or the superuser's, else EPERM. In a user namespace, as those of `uroce
+/// run`, the superuser looks like any other foreign user; there it is the one whose socket
+/// see_service_socket() saw.
+Status check_owner(const std::string& path, int connection);
+
+/// To be called before the process enters a user namespace. If the socket of the service is the superuser's,
+/// programs of the namespace will know it (UROCE_SERVICE_SEEN) as long as it is this very file.
+void see_service_socket();
+
+}  // namespace uroce::drivers
