@@ -1,3 +1,7 @@
+// The node of a device is that of /dev/null: an ordinary user cannot make nodes, and a process that opens it
+// must not get anything. Cost: programs that expect the kernel's ABI get ENOTTY.
+// Only attributes that never change are shown; states and GIDs are asked of the verbs. Cost: programs that
+// read these from sysfs find nothing.
 #include "apps/launch/device_files.h"
 
 #include <fmt/format.h>

@@ -32,7 +32,7 @@ constexpr std::array kExplanations = std::to_array<Explanation>({
      "Local memory could not be used: the L_Key does not stand for it, does not allow the access or "
      "is of another protection domain, or the memory was unmapped while it was registered.",
      "lkey, addr and length of the request; IBV_ACCESS_LOCAL_WRITE where something is "
-     "received; counters local_protection_error and memory_gone (log.counters)"},
+     "received; counters local_protection_error and memory_gone (uroce stat)"},
     {Kind::kCompletionStatus, 5, "IBV_WC_WR_FLUSH_ERR",
      "Not performed, because the queue pair was in error or was closed when its turn came.",
      "the first completion with another status, of either queue and at the peer; asynchronous events"},

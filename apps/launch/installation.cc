@@ -1,3 +1,7 @@
+// `uroce` has only what run, status and reload need, without DPDK and verbs, and executes the other commands
+// as programs, as Git does: loading libraries and building options took half of a start (perf/run --only
+// host, host.start.true_ms).
+// Cost: several programs that are linked with the verbs.
 #include "apps/launch/installation.h"
 
 #include <fmt/format.h>

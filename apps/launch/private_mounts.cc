@@ -8,7 +8,13 @@
 //
 // In place of a device's node stands that of /dev/null: a program that asks whether there is a character
 // device finds one, and cannot open more than that.
-
+//
+// Files are shown in a mount namespace, not by a preloaded library in front of stat, access and open:
+// programs reach files in too many ways (statx, openat, plain system calls, a static libc). Cost: nothing is
+// shown where there are no namespaces.
+// Only /sys and /dev stop sharing mounts; a privileged program that mounts a file system does so for
+// everybody, as without uroce. In sysfs no user can make directories, and overlayfs shows no device nodes to
+// ordinary users, so a parent is covered; cost: a line in /proc/self/mounts for each of its entries.
 #include "apps/launch/private_mounts.h"
 
 #include <dirent.h>

@@ -1,3 +1,10 @@
+// An ordinary user's process tries the namespaces and one mount in a child first, because it cannot leave a
+// user namespace in which it may have no right to mount.
+// Programs that one user starts with `uroce run` share a user namespace, which the first one makes: Linux
+// lets a process read another's memory (process_vm_readv) only in its own, and Open MPI hangs otherwise.
+// Cost: a look at the user's processes, and a lock on a file that no other user can open (`uroce.turn` in
+// $XDG_RUNTIME_DIR, or /tmp/uroce-UID.turn), for which a process waits a second at most. Where another user
+// has taken that name no process waits, and two that start at once may be in two namespaces.
 #include "apps/launch/user_namespace.h"
 
 #include <fcntl.h>

@@ -1,3 +1,5 @@
+// A writable file gets its blocks when it is opened, so that no WRITE finds the disk full. Cost: no sparse
+// files.
 #include "apps/mem/backing_file.h"
 
 #include <fcntl.h>

@@ -1,3 +1,8 @@
+// A region whose table changes is a new one of the same name, and its connections end: a client learns
+// address, length and access when it connects, and nothing tells it later. The directory is the exception; a
+// client that reads an old one reads it to its end.
+// Each region has a protection domain of its own, so that a connection reaches no other region, even with a
+// guessed key.
 #include "apps/mem/exports.h"
 
 #include <fcntl.h>

@@ -1,3 +1,6 @@
+// The server is a program of its own, a client of the service as any other: a crash of an export touches no
+// frame of others, and the service has no verbs. Regions are not counted against RLIMIT_MEMLOCK
+// (memory.honour_memlock), because nothing is pinned. Cost: a process.
 #include "apps/mem/serve_program.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,6 @@
+// The server hears strangers side by side, 16 at a time for five seconds each, until one comes with a plan: a
+// port scanner, a browser or a client that sends nothing is a line on standard error (16 at most), not the
+// end of the server.
 #include "apps/perf/reception.h"
 
 #include <fmt/format.h>

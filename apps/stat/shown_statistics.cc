@@ -1,3 +1,8 @@
+// The memory of a process is a memfd, found below /proc: nothing is left of a killed process, no folder must
+// exist, the kernel keeps containers and users apart, and the seal against truncation keeps a reader from
+// making the process fault. Cost: a descriptor for each group of devices, and a reader looks at the
+// descriptors of all processes.
+// A reader of another build is refused by a hash of the counters' labels.
 #include "apps/stat/shown_statistics.h"
 
 #include <fcntl.h>

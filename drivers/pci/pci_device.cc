@@ -1,3 +1,5 @@
+// The kernel is asked whether a PCI device may be taken, before EAL starts: EAL lets its drivers touch each
+// device that it is given, and net_virtio resets one that the kernel is using.
 #include "drivers/pci/pci_device.h"
 
 #include <unistd.h>

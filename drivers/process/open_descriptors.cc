@@ -1,3 +1,5 @@
+// DPDK's descriptors are marked close-on-exec by comparing what is open before and after, because DPDK marks
+// none. When EAL's own are gone its ports are left as they lie: DPDK panics or waits for ever without them.
 #include "drivers/process/open_descriptors.h"
 
 #include <fcntl.h>

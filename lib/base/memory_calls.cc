@@ -1,3 +1,7 @@
+// Programs put hooks in front of libc's mmap, munmap, mremap and madvise for their registration caches, and
+// UCX 1.13's mremap loses the target. So memory of the stack's own comes from the system calls. Cost: such a
+// cache is not notified of this memory, which it never sees. Memory that was handed to the program ends by
+// libc's munmap, so that it does.
 #include "base/memory_calls.h"
 
 #include <sys/mman.h>

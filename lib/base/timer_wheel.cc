@@ -1,3 +1,7 @@
+// A hierarchical wheel: four levels, each as coarse as a whole turn of the one below. A timer is touched once
+// for each level that its deadline is away, kMovesMax of them in a call beside the expired ones. One level
+// alone would look at the ACK timers of very many queue pairs in each revolution. Levels that fire at their
+// own coarseness, as Linux has them, would be late by an eighth.
 #include "base/timer_wheel.h"
 
 #include <algorithm>

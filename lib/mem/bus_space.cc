@@ -1,3 +1,6 @@
+// A bus address is a slot of a size class, for hugepages too. Translation takes constant time and no lock,
+// and a stale address resolves to nothing. Cost: hugepages do not keep their IOVA, and a binding pins what it
+// covers.
 #include "mem/bus_space.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// An FMR whose maps_max is reached fails with EAGAIN, which says that the same call succeeds after an
+// unmapping; EINVAL is every mistake of the caller.
 #include "mem/fmr.h"
 
 #include <cerrno>

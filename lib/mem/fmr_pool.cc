@@ -1,3 +1,7 @@
+// Dirty FMRs are unmapped by the call that reaches the watermark, not by a thread of the stack; that call
+// takes longer. A user's flush function may do anything meanwhile. So the pool refuses FMRs while it ends,
+// and gives EBUSY when a flush function has not returned. After user code ran it asks all that it needs
+// again, under the lock that keeps it true.
 #include "mem/fmr_pool.h"
 
 #include <algorithm>

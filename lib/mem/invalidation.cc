@@ -1,3 +1,7 @@
+// A key that is free already stays free when it is invalidated, and the request succeeds, as with rxe, rdmavt
+// and mlx5. Otherwise a peer that sends the key while its owner invalidates it ends the connection. A second
+// invalidation of a region waits for the first, one of a window for a grace period, so each completion says
+// what it always says. Cost: a program that invalidates twice by mistake gets no error.
 #include "mem/invalidation.h"
 
 #include "base/contract.h"

@@ -1,3 +1,10 @@
+// A registration of more than kPopulatedBytesMax asks the kernel for mappings and touches no page:
+// PROCMAP_QUERY of Linux 6.11, else /proc/self/maps. Programs reserve far more than they touch, and a guarded
+// copy fills in what it finds missing. Cost: the first access to each page takes its fault in a turn, on the
+// poller's memory node. Missing memory shows itself there (memory_gone, or the kernel's OOM killer).
+//
+// A smaller one populates its pages, because that is one system call. Of a mapping of a file or of shared
+// memory the last page is touched, which may lie behind the end of the file.
 #include "mem/mapping_check.h"
 
 #include <fcntl.h>

@@ -1,3 +1,5 @@
+// Runs of a physical region may begin, end and meet anywhere. Hardware wants whole pages in the middle; a
+// list of runs does not. Cost: a search in the list for each piece.
 #include "mem/physical_region.h"
 
 #include <cerrno>

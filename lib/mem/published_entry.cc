@@ -1,3 +1,6 @@
+// An entry of the key table is an object, declared behind what it points to. The destructor of a region that
+// was not ended unpublishes the entry and waits for the grace period first, whatever was forgotten or refused
+// before. Cost: a weak pointer per region, and a destructor that may wait.
 #include "mem/published_entry.h"
 
 #include "base/contract.h"

@@ -1,3 +1,6 @@
+// Most queue pairs use one key. So each remembers what its last key is bound to, for each right, and trusts
+// it while the first word of the entry is the same. The sequence in that word has 31 bits: an entry that
+// changed exactly 2^31 times between two uses would pass as unchanged.
 #include "mem/remembered_key.h"
 
 namespace uroce::mem {

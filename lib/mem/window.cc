@@ -1,3 +1,7 @@
+// Local write among the rights of a window is ignored, as hardware does: programs and rdma-core's tests ask
+// for it. A bind of type 1 waits as LOCAL_INV does, because it may take a binding away from pollers that use
+// it. One of type 2 is executed when its turn comes. LOCAL_INV begins when all before it is complete, and
+// nothing behind it begins before it is.
 #include "mem/window.h"
 
 #include <cerrno>

@@ -1,3 +1,6 @@
+// ibv_init_ah_from_wc and ibv_create_ah_from_wc take over the whole traffic class of the received datagram,
+// ECN bits included, as libibverbs does: a program may read them there. One that answers through such an
+// address sends them; nothing that the stack sends by itself takes them over (wire/ecn.h).
 #include <cerrno>
 #include <cstring>
 

@@ -1,3 +1,5 @@
+// The GUID of a device on an interface of the kernel is that of the interface's MAC before it is opened.
+// Listing asks the kernel one question and opens nothing.
 #include "verbs/device_list.h"
 
 #include <endian.h>

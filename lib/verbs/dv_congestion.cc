@@ -1,3 +1,5 @@
+// A program changes the algorithm alone and reads the whole: the parameters belong to the network, that is to
+// the configuration, while a program knows its own traffic.
 #include <infiniband/urocedv.h>
 
 #include <cerrno>

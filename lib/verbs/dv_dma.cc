@@ -1,4 +1,7 @@
 // Bus addresses, and the regions that are used by them.
+//
+// urocedv_query_dma tells for mappings of a length how their bus addresses are aligned, and how many there
+// are and can be. Both follow from the size class, which one device attribute for all could not say.
 #include <infiniband/urocedv.h>
 
 #include <atomic>

@@ -1,3 +1,6 @@
+// ibv_reg_mr of length 0 gives a region whose keys resolve for ranges of no bytes only; no page is probed or
+// charged. Neither ibv_reg_mr(3) nor mlx5 excludes it, so programs need not treat an empty buffer as a
+// special case. ibv_rereg_mr to length 0 stays EINVAL, as libibverbs itself refuses it.
 #include <cerrno>
 
 #include "engine/platform/fault_handler.h"

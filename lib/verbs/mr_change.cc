@@ -1,4 +1,9 @@
 // What is done to a user region that is there: re-registration and advice.
+//
+// IBV_REREG_MR_ERR_CMD is what the kernel refuses on hardware: rights, ranges, memory, a window over the
+// region, another device's domain. IBV_REREG_MR_ERR_INPUT is what libibverbs itself refuses; programs compare
+// with the values of rdma-core. The region is what it was in both cases, although ibv_rereg_mr(3) says of
+// ERR_CMD that it must not be used. Cost: a program that could go on may deregister it.
 #include <cerrno>
 #include <vector>
 

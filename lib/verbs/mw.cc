@@ -1,4 +1,8 @@
 // Memory windows.
+//
+// The low eight bits of `bind_mw.rkey` are what a bind chooses; the other bits are the window's own. The
+// resulting key is written to `mw->rkey` when the request is accepted, as providers do, because programs pass
+// any number. Cost: a program that passes the key of another window by mistake gets no error.
 #include <infiniband/urocedv.h>
 
 #include <cerrno>

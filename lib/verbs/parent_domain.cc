@@ -1,4 +1,7 @@
 // Thread domains and parent domains.
+//
+// A parent domain's allocator is asked for the memory of queues. Its `resource_type` is 1 for those of a
+// queue pair, 2 for a shared receive queue, 3 for a completion queue.
 #include <algorithm>
 #include <cerrno>
 #include <mutex>

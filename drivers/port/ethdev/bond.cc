@@ -1,3 +1,7 @@
+// For a bond of kernel interfaces the sending member is chosen here, because net_af_packet reports its link
+// as up whatever becomes of the interface, and net_bonding would send into a dead one for ever.
+// The thread that checks links ten times a second asks the kernel and names the primary member. Bonds of
+// other devices are left to net_bonding.
 #include "drivers/port/ethdev/bond.h"
 
 #include <rte_eth_bond.h>

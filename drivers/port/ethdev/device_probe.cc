@@ -1,3 +1,5 @@
+// A device that DPDK does not make is explained by the first error in DPDK's log, because the driver's return
+// value becomes EPERM or ENODEV on the way.
 #include "drivers/port/ethdev/device_probe.h"
 
 #include <net/if.h>

@@ -1,3 +1,6 @@
+// Headers of received frames are prefetched where buffers of the own pools lie, before the mbuf says where,
+// and buffers to be sent are claimed for writing six frames ahead: each line that another CPU wrote takes 150
+// ns.
 #include "drivers/port/ethdev/ethdev_queue.h"
 
 #include <rte_ethdev.h>

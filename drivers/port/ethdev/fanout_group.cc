@@ -1,3 +1,8 @@
+// net_af_packet joins a fanout group with one queue, too, and names it by 16 bits of process id and interface
+// index, so devices of two processes may collide. Each port claims its id by name in the network namespace.
+// If this process's id does not suit, the device is probed in a child that shares memory and descriptors,
+// because the driver calls getpid(). Cost: a process for the length of a probe; a foreign program with the
+// same id is not seen.
 #include "drivers/port/ethdev/fanout_group.h"
 
 #include <sched.h>

@@ -1,3 +1,7 @@
+// Rules belong to an interface of the kernel (device.nic): a NIC that is DPDK's alone has no kernel to leave
+// other frames to, and isolation would keep ARP and neighbour discovery from the stack.
+// No rule names a queue pair, because rte_flow of DPDK 22.11 has no item for the BTH. Cost: frames for
+// another poller's queue pair are handed over, as with RSS.
 #include "drivers/port/ethdev/flow_rules.h"
 
 #include <rte_byteorder.h>

@@ -1,3 +1,8 @@
+// A NIC interrupts only while a thread waits (Port::arm_events()): armed for ever, each frame of a busy queue
+// would cost an interrupt. Interrupts are configured only with poller.idle = "interrupt", because drivers
+// take slower paths with them.
+// A driver without them is refused, and so is e1000e, whose driver in DPDK 22.11 does not route the queue's
+// interrupt with MSI-X.
 #include "drivers/port/ethdev/receive_interrupts.h"
 
 #include <poll.h>

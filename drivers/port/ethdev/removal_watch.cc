@@ -1,3 +1,5 @@
+// Pollers no longer touch a NIC that is being removed, but it stays open until the program closes it; vfio
+// waits for that. Closing it underneath would need a gate around each burst.
 #include "drivers/port/ethdev/removal_watch.h"
 
 // The calls about events of devices are marked experimental in DPDK 22.11.

@@ -1,3 +1,5 @@
+// Whether a memif or vhost server lives is asked by a socket of another kind: a DPDK server panics when a
+// visitor leaves before it could say hello.
 #include "drivers/port/ethdev/server_socket.h"
 
 #include <sys/socket.h>

@@ -1,3 +1,9 @@
+// The service is trusted no more than a peer, because anything may answer at the socket: attaching takes 5 s
+// at most, numbers, addresses and introductions are checked, memory is mapped only if sealed, and text is
+// shown as one printable line.
+// A program attaches again only when its poller has given the last channel back, because the ring of channel
+// 0 begins anew. A shared device that comes back with another MAC is fatal (IBV_EVENT_DEVICE_FATAL): its GUID
+// and the addresses that peers know came from the old one.
 #include "drivers/port/host/attachment.h"
 
 #include <unistd.h>

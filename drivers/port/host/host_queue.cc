@@ -1,3 +1,11 @@
+// A frame without room at another program is dropped, and queue pairs wait before that (has_room()): a port
+// takes frames in order, so a program that takes none would stop all others. Messages of the connection
+// manager do not wait.
+// Datagrams wait until that program has room for the 64 frames of a turn, 500 ms at most (takes_datagrams()),
+// because a program without CPU loses most of a burst; then they are dropped and counted, and nothing waits
+// until it makes room.
+// Cost: a UD queue pair sends in order, so its datagrams to others wait, too: 5 s, once, for a program that
+// does not answer its introduction.
 #include "drivers/port/host/host_queue.h"
 
 #include <limits.h>

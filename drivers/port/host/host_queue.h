@@ -49,7 +49,7 @@ class HostQueue final : public port::PortQueue {
   /// Frames for a program that is being asked for wait here, at most so many.
   static constexpr size_t kWaitingMax = 2 * kTurnFrames;
   static constexpr size_t kBurst = 64;
-  /// So long datagrams wait for a program to make room for those of a turn (README.md, Decisions).
+  /// So long datagrams wait for a program to make room for those of a turn (head of host_queue.cc).
   static constexpr Duration kFullMax = milliseconds(500);
 
   struct WaitingFrame {

@@ -1,5 +1,8 @@
 // How programs reach each other: introductions by the service, channels, and what of other programs is mapped
 // here.
+//
+// Frames for a program that is not known yet wait at the port, 128 of them at most, until the service has
+// introduced it.
 #include <algorithm>
 #include <cerrno>
 #include <utility>

@@ -1,4 +1,7 @@
 // The thread that reads what the service tells, and speaks for the poller of the port.
+//
+// A service that is away is looked for ten times a second; one that refuses is asked less and less often,
+// down to once a second, because a removed device may have a thousand programs, all of which ask one thread.
 #include <poll.h>
 #include <pthread.h>
 

@@ -1,3 +1,8 @@
+// A program that finds no service starts one, detached: a program may wait for any child of its own, and the
+// service outlives it. Of several programs that start it at once, all but one find that it is being started,
+// and wait.
+// An attachment that a service broke off by its end is tried once more: it ends after a minute without
+// programs, which may be that moment.
 #include "drivers/port/host/service_start.h"
 
 #include <dlfcn.h>

@@ -1,5 +1,9 @@
 #pragma once
 
+// `uroce run` notes which file the socket of a service of root in /tmp is, before it enters its user
+// namespace. In there root looks like every other foreign user, and any user may make a socket in /tmp. Cost:
+// programs that were started before such a service was restarted do not find the new one.
+
 #include <string>
 
 #include "base/result.h"

@@ -1,3 +1,8 @@
+// Frames of one queue pair leave as a GSO frame by sendmmsg, because the kernel's cost is for each frame and
+// not for each byte. A transmit ring (TPACKET_V2) saves little beside sendmmsg, and with GSO it is slower for
+// large frames.
+// PACKET_QDISC_BYPASS is set only without GSO: it drops a GSO frame that the interface does not take whole.
+// Cost: peers that take no GSO frames get single ones (gso_peers.h).
 #include "drivers/port/packet/packet_queue.h"
 
 #include <linux/if_packet.h>

@@ -1,3 +1,10 @@
+// The port has AF_XDP sockets of its own instead of net_af_xdp: that driver attaches its program by netlink,
+// so that it outlives a killed process, hides its maps, so that addresses cannot be followed, and has one
+// queue for one socket.
+// Every queue of the interface has a socket and pollers share them, because RSS may bring a peer's packets to
+// any queue.
+// Cost: frames of all sockets lie in one memory, and free chunks change hands 256 at a time under a lock,
+// which one poller alone never takes after the start.
 #include "drivers/port/xdp/xdp_port.h"
 
 #include <net/if.h>

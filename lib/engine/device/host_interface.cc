@@ -1,3 +1,6 @@
+// A neighbour's event of the kernel concerns only what is reached by that neighbour, and only if its MAC
+// changed. Otherwise a host with many addresses could make every path be resolved again. A change of routes
+// concerns all.
 #include "engine/device/host_interface.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,5 @@
+// A thread looks at links ten times a second, because drivers report changes in ways of their own or not at
+// all. IBV_EVENT_PORT_ERR and PORT_ACTIVE go to every open context, DEVICE_FATAL when the interface is gone.
 #include "engine/device/link_watch.h"
 
 #include <utility>

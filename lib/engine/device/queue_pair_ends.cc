@@ -1,3 +1,8 @@
+// The end of a queue pair (destruction, ERR, RESET, of XRC targets too) first receives what has arrived for
+// it, then sends what it owes. A NIC answers a request when it comes; a request that waits in the port would
+// be repeated until its retries run out. All pollers have a turn that finds their port empty, kTurnsMax at
+// most. Cost: two turns more for each queue pair that can receive. Not covered: at the end of a process,
+// requests that came to another poller than that of their queue pair.
 #include "engine/device/queue_pair_ends.h"
 
 #include <span>

@@ -1,3 +1,7 @@
+// The time is read from the CPU's cycle counter and set by the system's clock every CycleClock::kSyncEvery,
+// because reading the counter takes less CPU time. Each thread extrapolates for itself, so no cache line is
+// shared. Only where the counter is invariant and the kernel's own clock relies on it; poller.cycle_clock =
+// false turns it off, which counts of instructions need.
 #include "engine/platform/clock.h"
 
 #include <cpuid.h>

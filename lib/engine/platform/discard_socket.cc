@@ -1,3 +1,5 @@
+// Beside the kernel a neighbour is resolved by the kernel, which an empty datagram to the neighbour's port
+// "discard" triggers. That needs no capability, and the kernel alone knows routes and routers.
 #include "engine/platform/discard_socket.h"
 
 #include <linux/filter.h>

@@ -1,3 +1,8 @@
+// The queue pairs of a burst are prefetched together before its first packet is looked at, while packets of
+// several queue pairs come. What the table has of a number, the queue pair and its transport are three waits
+// for memory in a row. For a whole burst they are three in all. Destinations are read where they lie in
+// frames without options, which is a hint and no parsing. Cost: a few instructions for a lone packet
+// (perf/run --only scale, instructions).
 #include "engine/poller/burst_prefetch.h"
 
 #include <array>

@@ -1,3 +1,8 @@
+// A turn that its thread has left in the middle costs the device: IBV_EVENT_DEVICE_FATAL, no further turn,
+// and what the poller has is never touched again. Nothing tells of a longjmp out of a signal handler, and the
+// state of such a turn cannot be trusted. Cost: one load per turn. Not covered: a thread that jumps and never
+// calls the verbs again while it lives, which looks like one that a page fault holds up. Nor is one that
+// jumps out of a call that holds a lock of a queue.
 #include "engine/poller/left_turn.h"
 
 #include <limits.h>

@@ -1,3 +1,5 @@
+// Each change makes the table anew, so that pollers find members without a lock. A message to a group goes
+// out once, and is looped as a copy; its sender gets it only as a member.
 #include "engine/poller/multicast_groups.h"
 
 #include <algorithm>

@@ -1,5 +1,9 @@
 // The turn of a poller. Its stages stand in turn_locked(); what they do is in receive_stage.cc,
 // poller_dispatch.cc, poller_copies.cc and poller_send.cc.
+//
+// It does only what it found work for, and transmits before it publishes completions. A program that is
+// notified of a message may end its process at once, and the acknowledgement has left by then. Cost: a
+// completion that another thread waits for comes later by the time of transmitting.
 #include "engine/poller/poller.h"
 
 #include <sched.h>

@@ -1,4 +1,15 @@
-// Queue pairs that come from another poller of the device, or leave for one.
+// Queue pairs that come from another poller of the device, or leave for one. The messages are in
+// queue_pair_moves.h, the number of bursts before a move in strays.h.
+//
+// A NIC's RSS may bring the packets of a queue pair to another poller than its own, and each frame then moves
+// between CPUs twice. So the queue pair moves to where its packets come, with its timers and its lanes of
+// completion queues. Its times are shifted onto the new poller's clock. Cost: two turns of each poller and
+// one more of the last, and a question for the first packet of each run.
+//
+// Packets keep their order: the new poller holds back what comes until the last one has received what was
+// handed over before. Completions keep theirs: the new lane follows the last one (CompletionQueue::follow()).
+// It does not move while anything of it is under way on its poller: an out-of-order packet, an invalidation,
+// a frame that the port did not take.
 #include "base/contract.h"
 #include "engine/poller/poller.h"
 

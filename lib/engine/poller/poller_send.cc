@@ -1,4 +1,14 @@
 // The sending half of a turn: timers, the queue pairs' pumps, one burst out, completions and events.
+//
+// A queue pair sends kPumpFrames in a turn. While short and long messages take turns (turn_.shared), one with
+// long frames sends kQuantumBytes, and nothing in a turn that is made for the post of another one. Short
+// messages are posted one by one, and each such turn would otherwise send 64 KiB of long ones besides. Cost:
+// the long ones have what the short ones leave; a short message, a few instructions.
+//
+// That begins with kShortMessages short messages within kSharedFor: a few of them, as of a connection that is
+// watched, are not worth it. A frame of kLongFrame bytes is long; a queue pair that sent up to kShortFrames
+// others and has no more is short. Not covered: two short ones among many long ones of several pollers, and
+// READs that are answered, which are not counted as messages of this end.
 #include <algorithm>
 #include <utility>
 

@@ -1,3 +1,8 @@
+// A frame of the flow of the last untagged IPv4 packet is parsed by comparison with it; a change of our
+// addresses clears the flow cache. The UDP source port does not tell flows apart, because queue pairs of one
+// peer differ in it. What was found of a packet (its queue pair, and that it is on the fast path) holds for
+// those behind it in the burst that are like it up to the PSN. The queue pair's state and errors are looked
+// at for each.
 #include "engine/poller/receive_stage.h"
 
 #include <algorithm>

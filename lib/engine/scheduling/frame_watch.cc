@@ -1,3 +1,8 @@
+// With poller.idle = "interrupt" this thread waits at the sockets of a port, and makes the first turn before
+// it wakes the poller's thread. Threads of pollers sleep at a futex, where other programs of the host wake
+// them, and no call waits for a futex and a socket at once. The watch is armed before the poller looks for
+// the last time, so no frame waits. Cost: a thread, and a look every 4 ms that keeps the protocol's clock
+// right (perf/run --only idle).
 #include "engine/scheduling/frame_watch.h"
 
 #include <sys/epoll.h>

@@ -1,3 +1,18 @@
+// The background thread looks after pollers that no call turns; dedicated threads turn theirs for ever. On
+// one or two CPUs AwakeWait yields instead of spinning, until a yield takes longer than kYieldMax because
+// another thread spins. Then it sleeps for kNap at a time during kContended: a sleeper is run when it wakes,
+// a yielding thread when the other's time slice has passed.
+//
+// A poller that is found in a turn counts as turned by the application, and oversleeping does not count
+// against the application either. Taking over a busy application's poller for such a reason makes the next
+// takeover more likely.
+//
+// While a thread of the application has yielded its CPU between two polls, a poller counts as left alone only
+// after IdlePolicy::kYieldedMax. That thread polls as soon as it has a CPU again; without the rule background
+// threads did half of the work where programs outnumber CPUs (perf/run --only host).
+//
+// Threads do not wait by umonitor (rte_power_monitor()): it watches one address, and a poller is also woken
+// by doorbells, commands, timers and other queues.
 #include "engine/scheduling/poller_threads.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,8 @@
 // Fabrics Connect: a connection becomes a queue of a controller.
+//
+// Connect with an empty host NQN succeeds for subsystems with `allow_any_host = true` and for discovery,
+// otherwise it is Connect Invalid Host. SPDK's identify and perf send none, and SPDK's and Linux's targets
+// accept it. Cost: such hosts cannot be told apart by name; the log shows their address.
 #include <algorithm>
 #include <cstring>
 #include <span>

@@ -1,3 +1,5 @@
+// liburocedv.so.1 is not linked but opened beside the stack, if the stack is in the process: the target also
+// runs on other libraries' devices.
 #include "nvmf/rdma/direct_verbs.h"
 
 #include <dlfcn.h>

@@ -1,3 +1,7 @@
+// Where the device has bus addresses (urocedv.h) memory is mapped for DMA in the one direction that it is
+// used in. The device reads responses and namespaces, writes receive buffers, and does both with staging
+// buffers. So a mistake in a work request cannot make the device write to a namespace. On other libraries'
+// devices it is plain regions.
 #include "nvmf/rdma/mapping.h"
 
 #include <cerrno>

@@ -1,3 +1,5 @@
+// An idle poller sleeps on the completion channel after `idle_us`, kSleepMaxMs at most. Cost: the first
+// command after that waits for a wake-up.
 #include "nvmf/rdma/poller.h"
 
 #include <poll.h>

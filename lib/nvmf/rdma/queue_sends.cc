@@ -1,5 +1,7 @@
 // Commands on their way out: READs for those that wait for data, data and completions of those that have
 // ended.
+//
+// One SEND of each chain that the target posts is signalled: a chain's end tells of everything before it.
 #include <algorithm>
 #include <array>
 #include <utility>

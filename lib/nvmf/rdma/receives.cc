@@ -1,3 +1,5 @@
+// A receive has two segments, the command and page-aligned data, so that data in a capsule is written to
+// devices without a copy. Cost: a page for each receive.
 #include "nvmf/rdma/receives.h"
 
 namespace uroce::nvmf {

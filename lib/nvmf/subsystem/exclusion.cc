@@ -1,3 +1,5 @@
+// Fused Compare and Write excludes all writers of the namespace by an acknowledged number. Other writers pay
+// one load; writes pause while a pair runs.
 #include "nvmf/subsystem/exclusion.h"
 
 #include "base/contract.h"

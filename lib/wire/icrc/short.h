@@ -7,7 +7,7 @@
 namespace uroce::wire {
 
 /// Up to this size short_icrc() wins over ISA-L (perf/micro/icrc_bench), which pays for a masked copy of the
-/// headers and two calls; beyond it ISA-L is as fast. CPUs with VPCLMULQDQ need neither there (wide_icrc.h).
+/// headers and two calls; beyond it ISA-L is as fast. CPUs with VPCLMULQDQ need neither there (wide.h).
 inline constexpr size_t kShortIcrcBytesMax = 512;
 
 /// Whether this CPU can run short_icrc().

@@ -1,3 +1,8 @@
+// Both ends of a memif belong to one user, or one end to root (SO_PEERCRED), because net_memif uses its
+// peer's descriptors, regions and ring indices unchecked. The socket's file has mode 0600, and the driver's
+// own socket stands in a folder of mode 0700 until it has no name.
+// socket-abstract=no is the default. Cost: a foreign DPDK program that leaves socket-abstract out must be
+// told "no", or uroce "yes".
 #include "drivers/port/ethdev/memif/socket.h"
 
 #include <fcntl.h>

@@ -1,3 +1,5 @@
+// The two ends give each other's buffers back in rings, 32 at a time: through the mempool, a buffer from
+// another CPU costs each side a cache line. Cost: up to 32 buffers stay at the far end until more come.
 #include "drivers/port/ethdev/ring/wire.h"
 
 #include <rte_lcore.h>
