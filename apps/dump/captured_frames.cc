@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
@@ -46,14 +45,12 @@ void complete(CapturedFrame& frame) {
 }  // namespace
 
 Status CapturedFrames::add(int descriptor, int pid) {
-  // Of a file of another kind a daemon might be asked, which may never answer.
-  if (fcntl(descriptor, F_GET_SEALS) < 0) return Error{EPERM, "the memory of a capture is no memfd"};
-  struct stat status {};
-  if (fstat(descriptor, &status) != 0 ||
-      status.st_size < static_cast<off_t>(capture::RingLayout::kHeadBytes) ||
-      static_cast<size_t>(status.st_size) > capture::kRingBytesMax + capture::RingLayout::kHeadBytes + 4096)
+  const auto size = host::size_of_sealed_memory(descriptor);
+  if (!size) return size.error();
+  if (*size < capture::RingLayout::kHeadBytes ||
+      *size > capture::kRingBytesMax + capture::RingLayout::kHeadBytes + 4096)
     return Error{EPROTO, "the memory of a capture has a size that there cannot be"};
-  auto memory = host::map_sealed_memory(descriptor, static_cast<size_t>(status.st_size));
+  auto memory = host::map_sealed_memory(descriptor, *size);
   if (!memory) return memory.error();
   capture::RingPreamble preamble;
   std::memcpy(&preamble, memory->data(), sizeof preamble);

@@ -14,6 +14,7 @@
 #include "apps/launch/device_files.h"
 #include "apps/launch/installation.h"
 #include "apps/launch/private_mounts.h"
+#include "drivers/port/host/socket_owner.h"
 #include "engine/device/service_devices.h"
 
 namespace uroce::launch {
@@ -66,6 +67,7 @@ int run(engine::Configuration configuration, const std::vector<std::string>& pro
   if (auto named = engine::with_service_devices(configuration)) configuration = std::move(*named);
   prepend("LD_LIBRARY_PATH", folder.string(), ':');
   publish(configuration);
+  drivers::see_service_socket();
   if (show == ShowFiles::kYes) show_files_of(configuration);
   preload_sanitizer();
 

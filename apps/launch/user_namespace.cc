@@ -2,8 +2,9 @@
 // user namespace in which it may have no right to mount.
 // Programs that one user starts with `uroce run` share a user namespace, which the first one makes: Linux
 // lets a process read another's memory (process_vm_readv) only in its own, and Open MPI hangs otherwise.
-// Cost: a look at the user's processes, and a lock on the executable, for which a process waits a second at
-// most.
+// Cost: a look at the user's processes, and a lock on a file that no other user can open (`uroce.turn` in
+// $XDG_RUNTIME_DIR, or /tmp/uroce-UID.turn), for which a process waits a second at most. Where another user
+// has taken that name no process waits, and two that start at once may be in two namespaces.
 #include "apps/launch/user_namespace.h"
 
 #include <fcntl.h>
@@ -17,11 +18,13 @@
 
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "base/descriptor.h"
 
@@ -35,11 +38,26 @@ Status failed(std::string_view what) {
   return Error{error, fmt::format("{}: {}", what, std::strerror(error))};
 }
 
-/// Where several processes start at the same time the first makes the namespace and the others wait for it,
-/// but not for ever: any user can hold the lock.
+/// A lock file that no other user can open: a process that can open a file can hold its lock for ever.
+Descriptor file_of_user() {
+  const char* const folder = std::getenv("XDG_RUNTIME_DIR");
+  const std::string path = folder != nullptr && *folder == '/' ? std::string(folder) + "/uroce.turn"
+                                                               : fmt::format("/tmp/uroce-{}.turn", geteuid());
+  // Without O_NONBLOCK another user's file of that name, a FIFO or one with a lease, could keep open()
+  // waiting.
+  Descriptor file(open(path.c_str(), O_RDONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
+  struct stat found {};
+  const bool own = file.ok() && fstat(file.get(), &found) == 0 && S_ISREG(found.st_mode) &&
+                   found.st_uid == geteuid() && (found.st_mode & 077) == 0;
+  return own ? std::move(file) : Descriptor();
+}
+
+/// Where several processes start at the same time the first makes the namespace and the others wait for it, a
+/// second at most. Where another user has taken the lock's name no process waits, and there may be two
+/// namespaces.
 class Turn {
  public:
-  Turn() : file_(open("/proc/self/exe", O_RDONLY | O_CLOEXEC)) {
+  Turn() : file_(file_of_user()) {
     constexpr int kTriesMax = 100;
     for (int i = 0; i < kTriesMax && flock(file_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; ++i)
       std::this_thread::sleep_for(std::chrono::milliseconds(10));

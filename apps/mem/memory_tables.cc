@@ -8,6 +8,7 @@
 #include "apps/mem/layout.h"
 #include "base/printable.h"
 #include "engine/configuration/table_keys.h"
+#include "engine/configuration/toml_document.h"
 
 namespace uroce::memory_export {
 namespace {
@@ -55,12 +56,10 @@ void read_table(const toml::table& table, std::vector<RegionConfiguration>& regi
 
 Result<std::vector<RegionConfiguration>> parse_memory_tables(std::string_view text,
                                                              const std::string& origin) {
-  const toml::parse_result document = toml::parse(text, origin);
-  if (!document)
-    return Error{EINVAL, fmt::format("{}:{}: {}", origin, document.error().source().begin.line,
-                                     printable(document.error().description()))};
+  const Result<toml::table> document = configuration::parse_document(text, origin);
+  if (!document) return document.error();
   std::vector<RegionConfiguration> regions;
-  const toml::node* const node = document.table().get("memory");
+  const toml::node* const node = document->get("memory");
   // The table [memory] is the stack's.
   const toml::array* const list = node == nullptr ? nullptr : node->as_array();
   if (list == nullptr) return regions;
@@ -77,7 +76,7 @@ Result<std::vector<RegionConfiguration>> parse_memory_tables(std::string_view te
 }
 
 Result<std::vector<RegionConfiguration>> read_memory_tables(const std::string& path) {
-  const Result<std::string> text = configuration::read_file(path);
+  const Result<std::string> text = read_regular_file(path);
   return text ? parse_memory_tables(*text, path) : text.error();
 }
 

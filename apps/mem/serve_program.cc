@@ -11,6 +11,9 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <exception>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 #include "apps/mem/memory_tables.h"
@@ -66,12 +69,17 @@ Result<Server::Settings> read_settings(const std::string& path) {
 }
 
 void read_again(Server& server, const std::string& path) {
-  const auto settings = read_settings(path);
-  const Status status = settings ? server.apply(*settings) : Status(settings.error());
-  if (!status) {
-    fmt::print(stderr, "uroce mem serve: {}; nothing is changed\n", status.error().message);
-    return;
+  const auto refuse = [](std::string_view what) {
+    fmt::print(stderr, "uroce mem serve: {}; nothing is changed\n", what);
+  };
+  std::optional<Result<Server::Settings>> settings;
+  try {
+    settings = read_settings(path);
+  } catch (const std::exception& error) {
+    return refuse(fmt::format("{}: {}", path, error.what()));
   }
+  const Status status = *settings ? server.apply(**settings) : Status(settings->error());
+  if (!status) return refuse(status.error().message);
   fmt::print("uroce mem serve: {} was read again\n", path);
   std::fflush(stdout);
 }

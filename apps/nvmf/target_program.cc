@@ -10,8 +10,10 @@
 #include <csignal>
 #include <cstdio>
 #include <ctime>
+#include <exception>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -141,13 +143,18 @@ class Program {
   }
 
   void read_again() {
-    const auto configuration = read_target_configuration(path_);
-    const Status status = configuration ? exports_->apply(*configuration) : Status(configuration.error());
-    if (!status) {
-      write_log(LogLevel::kError, kOrigin, status.error().message + "; nothing is changed");
-      return;
+    const auto refuse = [](const std::string& what) {
+      write_log(LogLevel::kError, kOrigin, what + "; nothing is changed");
+    };
+    std::optional<Result<TargetConfiguration>> configuration;
+    try {
+      configuration = read_target_configuration(path_);
+    } catch (const std::exception& error) {
+      return refuse(path_ + ": " + error.what());
     }
-    statistics_s_ = configuration->statistics_s;
+    const Status status = *configuration ? exports_->apply(**configuration) : Status(configuration->error());
+    if (!status) return refuse(status.error().message);
+    statistics_s_ = (*configuration)->statistics_s;
     fmt::print("uroce nvmf: {} was read again\n", path_);
     std::fflush(stdout);
   }

@@ -3,13 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <optional>
 #include <vector>
 
 #include "apps/perf/confidence.h"
+#include "base/regular_file.h"
 
 namespace uroce::perf {
 namespace {
@@ -56,13 +54,13 @@ std::string differing_settings(const ordered_json& before, const ordered_json& a
 }
 
 std::optional<ordered_json> read(const std::string& path) {
-  errno = 0;
-  std::ifstream file(path);
-  if (!file) {
-    fmt::print(stderr, "uroce perf: --compare {}: {}\n", path, std::strerror(errno != 0 ? errno : EIO));
+  constexpr size_t kReportBytesMax = 256 << 20;
+  const auto text = read_regular_file(path, kReportBytesMax);
+  if (!text) {
+    fmt::print(stderr, "uroce perf: --compare {}\n", text.error().message);
     return std::nullopt;
   }
-  const ordered_json json = ordered_json::parse(file, nullptr, false);
+  const ordered_json json = ordered_json::parse(*text, nullptr, false);
   const bool report = json.is_object() && json.value("samples", ordered_json()).is_object() &&
                       json.value("machine", ordered_json()).is_object();
   if (report) return json;

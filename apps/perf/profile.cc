@@ -3,6 +3,7 @@
 
 #include "apps/perf/load.h"
 #include "base/printable.h"
+#include "engine/configuration/toml_document.h"
 #include "engine/configuration/toml_values.h"
 
 // A load as a TOML file: keys as the options of the command line, and [[mix]].
@@ -92,14 +93,10 @@ Complaint store(std::string_view key, const toml::node& value, Load& to) {
 }  // namespace
 
 Result<Load> read_profile(const std::string& path) {
-  const auto text = configuration::read_file(path);
-  if (!text) return text.error();
-  const toml::parse_result parsed = toml::parse(*text, path);
-  if (!parsed)
-    return Error{EINVAL, fmt::format("{}:{}: {}", path, parsed.error().source().begin.line,
-                                     printable(parsed.error().description()))};
+  const Result<toml::table> parsed = configuration::read_document(path);
+  if (!parsed) return parsed.error();
   Load load{.name = "mix", .mix = {}};
-  for (const auto& [key, value] : parsed.table())
+  for (const auto& [key, value] : *parsed)
     if (const Complaint complaint = store(key.str(), value, load))
       return Error{EINVAL, fmt::format("{}:{}: {}: {}", path, value.source().begin.line, printable(key.str()),
                                        printable(*complaint))};

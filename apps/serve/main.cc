@@ -19,6 +19,7 @@
 #include "apps/serve/own_libraries.h"
 #include "drivers/port/host/socket_path.h"
 #include "engine/device/stack.h"
+#include "engine/platform/log.h"
 #include "service/service.h"
 
 namespace {
@@ -166,7 +167,14 @@ class ServeCommand {
     if (!service) return service;
     if (!socket_.empty()) service->socket = socket_;
     if (idle_exit_s_) service->idle_exit_s = idle_exit_s_;
-    if (service->socket.empty()) service->socket = uroce::drivers::service_socket_path();
+    if (!service->socket.empty()) return service;
+    const uroce::drivers::ServicePlace place = uroce::drivers::service_place();
+    service->socket = place.socket;
+    if (!place.passed_over.empty())
+      uroce::engine::write_log(
+          uroce::engine::LogLevel::kWarning, "uroce serve",
+          fmt::format("{} is another user's, or others may write to it: the service is at {}",
+                      place.passed_over, place.socket));
     return service;
   }
 

@@ -22,6 +22,13 @@ Error failed(const char* what, int code) { return {code, std::string(what) + ": 
 
 Error refused(int code, const char* why) { return {code, std::string("shared memory ") + why}; }
 
+/// Hugepages may run out when they are first used, which is a SIGBUS; a hole in tmpfs gets a page. Call this
+/// only for a file that has seals: for any other file fstatfs() may wait for its file system.
+bool has_ordinary_pages(int memory) {
+  struct statfs file_system {};
+  return fstatfs(memory, &file_system) == 0 && file_system.f_type == TMPFS_MAGIC;
+}
+
 }  // namespace
 
 Mapping::~Mapping() {
@@ -73,11 +80,8 @@ Result<OpenMemory> make_open_memory(const char* name, size_t bytes) {
 }
 
 Result<Mapping> map_open_memory(int descriptor, size_t bytes_min) {
-  // Hugepages may run out when they are first used, which is a SIGBUS.
-  struct statfs file_system {};
-  const int seals = fcntl(descriptor, F_GET_SEALS);
-  const bool ordinary = fstatfs(descriptor, &file_system) == 0 && file_system.f_type == TMPFS_MAGIC;
-  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || !ordinary)
+  const int seals = fcntl(descriptor, F_GET_SEALS);  // first: see size_of_sealed_memory()
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || !has_ordinary_pages(descriptor))
     return Error{EPROTO, "are not sealed against truncation"};
   struct stat status {};
   if (fstat(descriptor, &status) != 0) return Error{EPROTO, "cannot be looked at"};
@@ -88,20 +92,22 @@ Result<Mapping> map_open_memory(int descriptor, size_t bytes_min) {
   return Mapping(static_cast<std::byte*>(data), bytes);
 }
 
-Result<Mapping> map_sealed_memory(int descriptor, size_t bytes) {
-  // Hugepages may run out when they are first used, which is a SIGBUS; a hole in tmpfs gets a page.
-  struct statfs file_system {};
-  if (fstatfs(descriptor, &file_system) != 0 || file_system.f_type != TMPFS_MAGIC)
-    return refused(EPERM, "is no memfd of ordinary pages");
+Result<size_t> size_of_sealed_memory(int descriptor) {
   // What the seals keep from changing is looked at after them.
   const int seals = fcntl(descriptor, F_GET_SEALS);
-  if (seals < 0) return refused(EPERM, "is no memfd of ordinary pages");
+  if (seals < 0 || !has_ordinary_pages(descriptor)) return refused(EPERM, "is no memfd of ordinary pages");
   if ((seals & kSingleWriter) != kSingleWriter)
     return refused(EPERM, "is not sealed (F_SEAL_SHRINK, F_SEAL_GROW, F_SEAL_FUTURE_WRITE)");
   struct stat status {};
-  if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode) ||
-      status.st_size != static_cast<off_t>(bytes))
-    return refused(EPERM, "has another size");
+  if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode))
+    return refused(EPERM, "is no memfd of ordinary pages");
+  return static_cast<size_t>(status.st_size);
+}
+
+Result<Mapping> map_sealed_memory(int descriptor, size_t bytes) {
+  const auto size = size_of_sealed_memory(descriptor);
+  if (!size) return size.error();
+  if (*size != bytes) return refused(EPERM, "has another size");
   void* const data = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, descriptor, 0);
   if (data == MAP_FAILED) return failed("mapping shared memory", errno);
   madvise(data, bytes, MADV_DONTFORK);

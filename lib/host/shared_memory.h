@@ -79,6 +79,11 @@ Result<OpenMemory> make_open_memory(const char* name, size_t bytes);
 /// what is wrong: it is no memfd of ordinary pages, not sealed against truncation, or too short.
 Result<Mapping> map_open_memory(int descriptor, size_t bytes_min);
 
+/// Size of what another process says is such memory. EPERM, with what is wrong, as below. Never blocks,
+/// whatever the descriptor is: the seals are asked for first, which only memory has. Every other call on a
+/// file may wait for its file system, which may be another user's (FUSE).
+Result<size_t> size_of_sealed_memory(int descriptor);
+
 /// Maps, to read, what another process says is such memory. EPERM, with what is wrong: it is no memfd of
 /// ordinary pages, is not sealed against truncation and against writes of all but its maker, or has another
 /// size. Nothing that its maker does later makes an access fault.

@@ -11,6 +11,7 @@
 
 #include "base/printable.h"
 #include "engine/configuration/table_keys.h"
+#include "engine/configuration/toml_document.h"
 #include "nvmf/format/names.h"
 #include "nvmf/subsystem/options.h"
 
@@ -232,15 +233,13 @@ class Reader {
 }  // namespace
 
 Result<TargetConfiguration> parse_target_configuration(std::string_view text, const std::string& origin) {
-  const toml::parse_result document = toml::parse(text, origin);
-  if (!document)
-    return Error{EINVAL, fmt::format("{}:{}: {}", origin, document.error().source().begin.line,
-                                     printable(document.error().description()))};
-  return Reader(document.table(), origin).read();
+  const Result<toml::table> document = configuration::parse_document(text, origin);
+  if (!document) return document.error();
+  return Reader(*document, origin).read();
 }
 
 Result<TargetConfiguration> read_target_configuration(const std::string& path) {
-  const Result<std::string> text = configuration::read_file(path);
+  const Result<std::string> text = read_regular_file(path);
   return text ? parse_target_configuration(*text, path) : text.error();
 }
 

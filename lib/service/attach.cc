@@ -101,15 +101,18 @@ Status Service::try_attach(Program& program, host::Datagram& datagram) {
   if (Status status = take_shares(program); !status) return status;
   auto from_program = host::map_sealed_memory(memory.get(), host::kProgramMemory);
   if (!from_program) return from_program.error();
+  // Memory of this size is closed in no time, and does not count as a descriptor that may hang.
+  Descriptor sound = std::move(memory);
   auto to_program =
       host::make_sealed_memory("uroce-service", host::MemoryLayout(host::kServiceMemory).bytes());
   if (!to_program) return to_program.error();
   auto block = block_for(program, *device, message, former.get());
   if (!block) return block.error();
+  former = Descriptor();  // likewise
 
   program.device = device;
   program.name = printable(host::text_of(message.text), kNameBytesMax);
-  program.memory = std::make_shared<const Descriptor>(std::move(memory));
+  program.memory = std::make_shared<const Descriptor>(std::move(sound));
   program.attachment = std::make_unique<Attachment>(program.id, *block, std::move(to_program->mapping),
                                                     std::move(*from_program));
   program.attachment->grant(program.peer.uid);

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "base/printable.h"
+#include "engine/configuration/toml_document.h"
 #include "engine/configuration/toml_values.h"
 
 namespace uroce::service {
@@ -124,13 +125,11 @@ constexpr std::array<Key, 16> kKeys = {{
 }  // namespace
 
 Result<ServiceConfiguration> parse_service_configuration(std::string_view text, const std::string& origin) {
-  const toml::parse_result document = toml::parse(text, origin);
-  if (!document)
-    return Error{EINVAL, fmt::format("{}:{}: {}", origin, document.error().source().begin.line,
-                                     printable(document.error().description()))};
+  const Result<toml::table> document = configuration::parse_document(text, origin);
+  if (!document) return document.error();
   ServiceConfiguration configuration;
-  configuration.has_devices = document.table().contains("device");
-  const toml::node* const node = document.table().get("service");
+  configuration.has_devices = document->contains("device");
+  const toml::node* const node = document->get("service");
   if (node == nullptr) return configuration;
   const toml::table* const table = node->as_table();
   if (table == nullptr)
@@ -152,7 +151,7 @@ Result<ServiceConfiguration> parse_service_configuration(std::string_view text, 
 }
 
 Result<ServiceConfiguration> read_service_configuration(const std::string& path) {
-  const Result<std::string> text = configuration::read_file(path);
+  const Result<std::string> text = read_regular_file(path);
   return text ? parse_service_configuration(*text, path) : text.error();
 }
 

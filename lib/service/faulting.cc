@@ -248,9 +248,9 @@ void Service::capture_taken(Program& program, host::Datagram& datagram, OrderedF
     post(*owner, missing);
   }
   const Message& message = datagram.message;
-  // Only of memory does the owner get a descriptor: to look at or close another file may block it.
-  const bool sealed = datagram.descriptors == 1 && fcntl(datagram.descriptor[0].get(), F_GET_SEALS) > 0;
-  const bool captures = message.error == 0 && sealed;
+  // The owner may be the superuser's, and closes it.
+  const bool captures = message.error == 0 && datagram.descriptors == 1 &&
+                        host::size_of_sealed_memory(datagram.descriptor[0].get()).ok();
   Message captured{.type = MessageType::kCaptured,
                    .request = fault.request,
                    .error = captures ? 0 : std::max(1, message.error),
@@ -261,7 +261,7 @@ void Service::capture_taken(Program& program, host::Datagram& datagram, OrderedF
                                 : message.error == 0 ? program.name + ": its memory is not sealed"
                                                      : printable(message.text));
   Outbox::Letter letter{.message = captured, .descriptors = {}};
-  if (captures) letter.descriptors = {std::make_shared<const Descriptor>(std::move(datagram.descriptor[0]))};
+  if (captures) letter.descriptors = {handed_on(program, std::move(datagram.descriptor[0]))};
   owner->outbox.post(std::move(letter));
 }
 

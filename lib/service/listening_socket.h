@@ -29,6 +29,8 @@ class ListeningSocket {
   ListeningSocket(ListeningSocket&&) = default;
   ~ListeningSocket();
 
+  /// Not systemd's, which others may go on listening at.
+  [[nodiscard]] bool is_own() const { return lock_.ok(); }
   [[nodiscard]] int get() const { return socket_.get(); }
   [[nodiscard]] const std::string& path() const { return path_; }
 

@@ -27,7 +27,7 @@ struct Program {
   [[nodiscard]] bool attached() const { return attachment != nullptr; }
 
   const uint32_t id;  // never 0
-  const Descriptor socket;
+  Descriptor socket;  // closed by a thread of its own (DescriptorCloser)
   const ucred peer;
   Outbox outbox;
   bool ended = false;

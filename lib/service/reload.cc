@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <exception>
 #include <functional>
 #include <iterator>
 #include <utility>
@@ -26,14 +27,19 @@ Status Service::reload(const Program& program) {
 
 Status Service::read_configuration() {
   if (reload_ == nullptr) return Error{EINVAL, "the service was started without a configuration file"};
-  const auto read = reload_();
-  if (!read) return read.error();
-  if (Status status = change_devices(read->devices); !status) return status;
-  configuration_.quotas = read->service.quotas;
-  configuration_.users = read->service.users;
-  apply_quotas();
-  if (read->taken) read->taken();
-  return {};
+  // Whatever goes wrong is one line, and never the end of the service.
+  try {
+    const auto read = reload_();
+    if (!read) return read.error();
+    if (Status status = change_devices(read->devices); !status) return status;
+    configuration_.quotas = read->service.quotas;
+    configuration_.users = read->service.users;
+    apply_quotas();
+    if (read->taken) read->taken();
+    return {};
+  } catch (const std::exception& error) {
+    return Error{ENOMEM, fmt::format("the configuration cannot be read again: {}", error.what())};
+  }
 }
 
 /// New devices are opened first, so that nothing has changed when one of them cannot be. Only a device that

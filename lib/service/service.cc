@@ -54,6 +54,13 @@ Service::Service(ListeningSocket socket, Options options, Descriptor poll, Descr
 
 Service::~Service() {
   for (auto& [id, program] : programs_) detach(*program, Numbers::kKept);
+  for (auto& [id, program] : programs_) close_connection(*program);
+  // Those that were not taken would be closed with the socket.
+  while (socket_.is_own()) {
+    Descriptor connection(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!connection.ok()) break;
+    closer_.close_connection(0, std::move(connection));
+  }
 }
 
 Status Service::add(std::shared_ptr<engine::Stack> stack, size_t index) {
@@ -127,30 +134,34 @@ void Service::round() {
 }
 
 Instant Service::next_deadline() const {
-  Instant next = std::min({next_tick_, introductions_.deadline(), neighbours_.deadline(), disconnect_at_});
+  Instant next = std::min(
+      {next_tick_, introductions_.deadline(), neighbours_.deadline(), disconnect_at_, closer_.deadline()});
   for (const auto& [id, program] : programs_)
     if (program->paused) next = std::min(next, program->account->budget.ready_at());
   return next;
 }
 
 void Service::accept_all() {
-  // Without a descriptor left the listener would be ready for ever.
-  for (size_t i = 0; i < kAcceptedAtOnce && now_ >= accept_at_; ++i) {
+  // Without a descriptor left, or with too many that wait to be closed, the listener would be ready for ever.
+  for (size_t i = 0; i < kAcceptedAtOnce && now_ >= accept_at_ && !closer_.full(); ++i) {
     Descriptor connection(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (connection.ok()) {
       accept_one(std::move(connection));
       continue;
     }
     if (errno != EMFILE && errno != ENFILE && errno != ENOMEM && errno != ENOBUFS) return;
-    accept_at_ = now_ + kTick;
-    epoll_ctl(poll_.get(), EPOLL_CTL_DEL, socket_.get(), nullptr);
+    break;
   }
+  if (now_ < accept_at_) return;
+  accept_at_ = now_ + kTick;
+  epoll_ctl(poll_.get(), EPOLL_CTL_DEL, socket_.get(), nullptr);
 }
 
 void Service::accept_one(Descriptor connection) {
   ucred peer{};
   socklen_t length = sizeof peer;
-  if (getsockopt(connection.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) return;
+  if (getsockopt(connection.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0)
+    return closer_.close_connection(0, std::move(connection));
   if (connections_.total() >= kUnattachedMax && connections_.of(peer.uid) < kUnattachedOfUserMax)
     end_oldest_unattached();
   auto place = connections_.take(peer.uid, 1);
@@ -160,11 +171,11 @@ void Service::accept_one(Descriptor connection) {
     host::set_text(busy.text,
                    !place ? "too many connections have said nothing yet" : descriptor.error().message);
     host::send_message(connection.get(), busy, {});
-    return;
+    return closer_.close_connection(peer.uid, std::move(connection));
   }
   const uint32_t id = next_id_++;
   const int socket = connection.get();
-  if (!watch(poll_.get(), socket, id)) return;
+  if (!watch(poll_.get(), socket, id)) return closer_.close_connection(peer.uid, std::move(connection));
   auto program = std::make_unique<Program>(id, std::move(connection), peer);
   program->unattached = std::move(*place);
   program->descriptors = std::move(*descriptor);
@@ -204,7 +215,7 @@ void Service::read_from(Program& program) {
     const RequestBudget::Answer answer = program.account->budget.ask(round_, now_);
     program.paused = answer == RequestBudget::Answer::kPaused;
     if (answer != RequestBudget::Answer::kRead) return;
-    host::Datagram datagram = host::receive_datagram(program.socket.get());
+    host::Datagram datagram = take_datagram(program);
     if (datagram.kind == host::Datagram::Kind::kNothing) return;
     if (datagram.kind == host::Datagram::Kind::kEnd) {
       program.ended = true;
@@ -214,6 +225,7 @@ void Service::read_from(Program& program) {
       program.account->budget.charge(cost_of(datagram.message.type), now_);
       handle(program, datagram);
     }
+    close_rest(program, datagram);
   }
 }
 
@@ -242,6 +254,7 @@ void Service::take_changes() {
 }
 
 void Service::look_at_deadlines() {
+  watch_closing();
   if (now_ >= neighbours_.deadline())
     for (const NeighbourWatch::Answer& answer : neighbours_.answers(now_)) tell_resolved(answer);
   while (const auto late = introductions_.take_if([&](const Introduction& i) { return i.until <= now_; }))
@@ -300,12 +313,6 @@ void Service::end(Program& program, int error, std::string_view text) {
   Message message{.type = host::MessageType::kDone, .error = error};
   host::set_text(message.text, text);
   if (program.outbox.waiting() == 0) post(program, message);
-  // What it has sent and was not read would destroy what it has yet to read.
-  constexpr int kUnreadAtMost = 256;
-  for (int i = 0; i < kUnreadAtMost; ++i) {
-    const host::Datagram::Kind kind = host::receive_datagram(program.socket.get()).kind;
-    if (kind == host::Datagram::Kind::kNothing || kind == host::Datagram::Kind::kEnd) return;
-  }
 }
 
 /// What a program has sent before it ended is on its way: the last acknowledgements, and that it disconnects.
@@ -359,6 +366,7 @@ void Service::sweep() {
     }
     detach(*at->second, Numbers::kGivenUp);
     end_captures_of(*at->second);
+    close_connection(*at->second);
     accounts_.close(*at->second->account);
     at = programs_.erase(at);
     any = true;

@@ -11,6 +11,8 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "service/configuration.h"
+#include "service/descriptor_closer.h"
+#include "service/descriptor_room.h"
 #include "service/device_plan.h"
 #include "service/introductions.h"
 #include "service/listening_socket.h"
@@ -101,6 +103,14 @@ class Service {
   void disconnect();
   void update_interest(Program& program);
   void sweep();
+
+  // Descriptors that programs send (descriptors.cc).
+  [[nodiscard]] Status may_bring_descriptors(const Program& program, const Message& message) const;
+  host::Datagram take_datagram(Program& program);
+  void close_rest(const Program& program, host::Datagram& datagram);
+  std::shared_ptr<const Descriptor> handed_on(const Program& program, Descriptor memory);
+  void close_connection(Program& program);
+  void watch_closing();
 
   // The end of a program.
   void violate(Program& program, std::string_view what);
@@ -195,6 +205,9 @@ class Service {
   ServiceConfiguration configuration_;
   const Descriptor poll_;
   const Descriptor changes_;
+  const DescriptorRoom descriptor_room_;
+  DescriptorCloser closer_;
+  Instant closing_told_at_{};
   Devices devices_;
   UserAccounts accounts_;
   UserShares connections_;  // that are not attached

@@ -10,6 +10,8 @@
 #include <cstring>
 #include <string>
 
+#include "drivers/port/host/socket_owner.h"
+
 namespace uroce::drivers {
 
 Status ControlSocket::send(const host::Message& message, std::span<const int> descriptors) const {
@@ -52,20 +54,6 @@ Result<host::Datagram> ControlSocket::wait(Deadline deadline) const {
     if (ready < 0 && errno != EINTR) return Error{errno, std::strerror(errno)};
   }
 }
-
-namespace {
-
-/// Any user may make files in /tmp: a service there is this user's own, or the superuser's.
-Status check_owner(const std::string& path, int descriptor) {
-  ucred other{};
-  socklen_t length = sizeof other;
-  if (!path.starts_with("/tmp/") || getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &other, &length) != 0)
-    return {};
-  if (other.uid == geteuid() || other.uid == 0) return {};
-  return Error{EPERM, "socket " + path + ": the service there is user " + std::to_string(other.uid) + "'s"};
-}
-
-}  // namespace
 
 Result<Descriptor> connect_to(const std::string& path) {
   sockaddr_un address{};

@@ -9,6 +9,7 @@
 #include "base/printable.h"
 #include "engine/configuration/configuration.h"
 #include "engine/configuration/keys.h"
+#include "engine/configuration/toml_document.h"
 #include "net/prefix.h"
 #include "wire/address_text.h"
 
@@ -25,12 +26,9 @@ class Parser {
   explicit Parser(std::string_view origin) : origin_(origin) {}
 
   Result<Configuration> parse(std::string_view text) {
-    const toml::parse_result document = toml::parse(text, origin_);
-    if (!document) {
-      return Error{EINVAL, fmt::format("{}:{}: {}", origin_, document.error().source().begin.line,
-                                       printable(document.error().description()))};
-    }
-    for (const auto& [key, node] : document.table()) top_level(key, node);
+    const Result<toml::table> document = configuration::parse_document(text, origin_);
+    if (!document) return document.error();
+    for (const auto& [key, node] : *document) top_level(key, node);
     if (configuration_.devices.empty()) configuration_.devices = default_configuration().devices;
     if (!error_.empty()) return Error{EINVAL, error_};
     return std::move(configuration_);
@@ -157,7 +155,7 @@ Result<Configuration> parse_configuration(std::string_view toml, std::string_vie
 }
 
 Result<Configuration> read_configuration(const std::string& path) {
-  const Result<std::string> text = configuration::read_file(path);
+  const Result<std::string> text = read_regular_file(path);
   return text ? parse_configuration(*text, path) : text.error();
 }
 

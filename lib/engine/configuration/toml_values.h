@@ -2,15 +2,10 @@
 
 #define TOML_EXCEPTIONS 0
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <toml++/toml.h>
 
-#include <cerrno>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <fstream>
-#include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
@@ -18,24 +13,11 @@
 
 #include "base/result.h"
 
-// Reading a TOML file and storing its values; of use to the stack's configuration and to those of programs.
+// Storing the values of a TOML document; of use to the stack's configuration and to those of programs.
 namespace uroce::configuration {
 
 /// What is wrong with a value, in words that fit behind "FILE:LINE: KEY: "; nullopt when it was stored.
 using Complaint = std::optional<std::string>;
-
-/// All of a file. The error has its errno, and names it.
-inline Result<std::string> read_file(const std::string& path) {
-  struct stat found {};
-  if (stat(path.c_str(), &found) == 0 && S_ISDIR(found.st_mode))
-    return Error{EISDIR, fmt::format("{}: {}", path, std::strerror(EISDIR))};
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (file.is_open() && !file.bad()) return text;
-  const int code = errno != 0 ? errno : EIO;
-  return Error{code, fmt::format("{}: {}", path, std::strerror(code))};
-}
 
 inline Complaint store_string(const toml::node& value, std::string& to, size_t bytes_max) {
   const auto* string = value.as_string();

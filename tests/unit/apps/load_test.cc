@@ -127,6 +127,17 @@ TEST_F(Profile, IsRefusedWithFileLineAndKey) {
             std::string::npos);
 }
 
+TEST_F(Profile, IsARegularFileOfBoundedDepth) {
+  std::string deep;
+  while (deep.size() < (1 << 20) - 16) deep += "a.";
+  EXPECT_NE(complaint(deep + "a = 1\n").find("keys of more than 16 parts"), std::string::npos);
+  for (const char* path : {"/dev/zero", "/proc/self/mem"}) {
+    const auto load = read_profile(path);
+    ASSERT_FALSE(load);
+    EXPECT_TRUE(load.error().message.starts_with(path)) << load.error().message;
+  }
+}
+
 /// As a peer gets it.
 nlohmann::json heard(const nlohmann::json& said) { return nlohmann::json::parse(said.dump()); }
 

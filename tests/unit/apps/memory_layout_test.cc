@@ -145,5 +145,19 @@ TEST(MemoryTables, Mistakes_ExpectFileLineAndKey) {
   }
 }
 
+TEST(MemoryTables, AreOfARegularFileOfBoundedDepth) {
+  std::string deep = "[[memory]]\n";
+  while (deep.size() < (1 << 20) - 16) deep += "a.";
+  const auto parsed = parse_memory_tables(deep + "a = 1\n", "f");
+  ASSERT_FALSE(parsed);
+  EXPECT_TRUE(parsed.error().message.starts_with("f:2: keys of more than 16 parts"))
+      << parsed.error().message;
+  for (const char* path : {"/dev/zero", "/proc/self/mem"}) {
+    const auto read = read_memory_tables(path);
+    ASSERT_FALSE(read);
+    EXPECT_TRUE(read.error().message.starts_with(path)) << read.error().message;
+  }
+}
+
 }  // namespace
 }  // namespace uroce::memory_export

@@ -109,5 +109,19 @@ TEST(TargetConfiguration, NoTable_ExpectItSaid) {
       << read.error().message;
 }
 
+TEST(NvmfConfiguration, IsARegularFileOfBoundedDepth) {
+  std::string deep = "[nvmf]\n";
+  while (deep.size() < (1 << 20) - 16) deep += "a.";
+  const auto parsed = parse_target_configuration(deep + "a = 1\n", "f");
+  ASSERT_FALSE(parsed);
+  EXPECT_TRUE(parsed.error().message.starts_with("f:2: keys of more than 16 parts"))
+      << parsed.error().message;
+  for (const char* path : {"/dev/zero", "/proc/self/mem"}) {
+    const auto read = read_target_configuration(path);
+    ASSERT_FALSE(read);
+    EXPECT_TRUE(read.error().message.starts_with(path)) << read.error().message;
+  }
+}
+
 }  // namespace
 }  // namespace uroce::nvmf_target

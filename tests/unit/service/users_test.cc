@@ -48,7 +48,8 @@ TEST_F(Users, OnlyThoseThatAreListedAttach) {
   const Message refused = program->attach();
   EXPECT_EQ(refused.error, EACCES);
   EXPECT_EQ(host::text_of(refused.text), "user 12345 may not use this service (service.users)");
-  EXPECT_EQ(program->ask(hello(MessageType::kReload)).error, EPERM);
+  EXPECT_TRUE(program->closed());
+  EXPECT_EQ(stranger(*service)->ask(hello(MessageType::kReload)).error, EPERM);
   FakeProgram own(service->path());
   EXPECT_EQ(own.attach().type, MessageType::kAttached);
 }
