@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "host/connection_rows.h"
 #include "host/port_numbers.h"
 #include "host/shared_device.h"
 #include "port/port.h"
@@ -121,6 +122,7 @@ class FakeSharedDevice final : public host::SharedDevice {
   }
   void resolve(const host::Station&) override {}
   void show_queue_pairs(uint32_t) override {}
+  host::ConnectionRows connection_rows() override { return {}; }
   std::span<FaultCounts> fault_counts() override { return fault_counts_; }
   void start(host::SharedDeviceListener&) override {}
   void stop() override {}
