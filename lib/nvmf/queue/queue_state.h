@@ -68,7 +68,7 @@ struct QueueState {
   void record_error(const Request& request);
 };
 
-/// Of every command: where it names its namespace.
+/// The byte of every command at which the number of its namespace begins.
 inline constexpr uint16_t kNsidAt = 4;
 
 /// The field at `byte` (and bit) of the command is wrong: for the error log.
