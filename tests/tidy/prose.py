@@ -33,7 +33,6 @@ NOT_YET = (
     'lib/host/README.md',
     'lib/qp/README.md',
     'lib/rdmacm/README.md',
-    'lib/service/README.md',
     'tests/hostile/README.md',
 )
 
