@@ -192,8 +192,9 @@ bool Neighbours::has_room_for(Asker asker) {
 Neighbour* Neighbours::make_entry(const Gid& address, bool wanted) {
   Neighbour* neighbour = table_.insert(address);
   if (neighbour != nullptr) return neighbour;
-  // Full: silent ones give way first, then, to a caller's question, the one that was heard longest ago: of
-  // those that no caller wanted, and then of those of the asker with most. A question is worth the search.
+  if (!wanted) return nullptr;
+  // Full: silent ones give way first, then the one that was heard longest ago: of those that no caller
+  // wanted, and then of those of the asker with most. A question is worth the search.
   const Asker most = known_.largest().asker;
   const Neighbour* oldest = nullptr;
   for (const Neighbour& candidate : table_.slots()) {
@@ -201,7 +202,7 @@ Neighbour* Neighbours::make_entry(const Gid& address, bool wanted) {
       oldest = &candidate;
       break;
     }
-    if (candidate.state != NeighbourState::kKnown || !wanted) continue;
+    if (candidate.state != NeighbourState::kKnown) continue;
     if (candidate.wanted && candidate.asker != most) continue;
     const bool goes_first =
         oldest == nullptr ||

@@ -127,19 +127,19 @@ void Service::list(Program& program, const Message& message) {
 }
 
 void Service::bind(Program& program, const Message& message) {
-  const auto refuse = [&](int code, std::string text) {
-    answer(program, message, Error{code, std::move(text)});
+  const auto deny = [&](int code, std::string text) {
+    answer(program, message, refuse(program, Error{code, std::move(text)}));
   };
   const bool ipv6 = (message.flags & host::kBindIpv6) != 0;
   const bool any = message.address == (ipv6 ? Gid{} : Gid::from_ipv4({}));
-  if (!any && message.address.is_ipv4() == ipv6) return refuse(EINVAL, "the address is of another family");
+  if (!any && message.address.is_ipv4() == ipv6) return deny(EINVAL, "the address is of another family");
   const bool own = any || message.address.is_loopback() || program.device->owns(message.address);
-  if (!own) return refuse(EADDRNOTAVAIL, "no address of this device");
-  if (!is_port_space(message.space)) return refuse(EINVAL, "no port space of rdma_cm");
-  if (program.bound.contains(message.id)) return refuse(EINVAL, "the id is bound");
+  if (!own) return deny(EADDRNOTAVAIL, "no address of this device");
+  if (!is_port_space(message.space)) return deny(EINVAL, "no port space of rdma_cm");
+  if (program.bound.contains(message.id)) return deny(EINVAL, "the id is bound");
   const uint32_t quota = configuration_.quotas.ports_per_program;
   if (program.bound.size() >= quota)
-    return refuse(EDQUOT, fmt::format("a program may bind {} ports (service.ports_per_program)", quota));
+    return deny(EDQUOT, fmt::format("a program may bind {} ports (service.ports_per_program)", quota));
   const host::PortRequest request{.space = message.space,
                                   .address = message.address,
                                   .ipv6 = ipv6,
@@ -150,7 +150,7 @@ void Service::bind(Program& program, const Message& message) {
   const Result<uint16_t> port = program.device->bind(
       request, {program.id, message.id, program.peer.uid},
       {.of_user_max = quotas.ports_per_user, .reserve = kPortsReserved, .few = kFewPorts});
-  if (!port) return refuse(port.error().code, port.error().message);
+  if (!port) return deny(port.error().code, port.error().message);
   program.bound.insert(message.id);
   post(program, {.type = MessageType::kDone, .request = message.request, .port = *port});
 }
@@ -169,7 +169,8 @@ Status Service::join(Program& program, const Message& message) {
   const uint32_t quota = configuration_.quotas.groups_per_program;
   if (program.groups.contains(message.address)) return {};
   if (program.groups.size() >= quota)
-    return Error{EDQUOT, fmt::format("a program may join {} groups (service.groups_per_program)", quota)};
+    return refuse(program,
+                  {EDQUOT, fmt::format("a program may join {} groups (service.groups_per_program)", quota)});
   auto membership = memberships_.take(program.peer.uid, 1);
   if (!membership) return refuse(program, membership.error());
   if (const int error = program.device->hold_group(message.address); error != 0)

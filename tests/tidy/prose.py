@@ -20,7 +20,7 @@ from tree import files_of
 @dataclasses.dataclass(frozen=True)
 class Limits:
     """The defaults are those of this repository."""
-    words: int = 45_000
+    words: int = 41_000
     sentence_words: int = 35
     long_sentence_words: int = 30
     long_sentences_percent: float = 1
@@ -28,11 +28,7 @@ class Limits:
     not_yet: tuple = ()
 
 
-NOT_YET = (
-    'lib/host/README.md',
-    'lib/service/README.md',
-    'tests/hostile/README.md',
-)
+NOT_YET = ()
 
 FENCE = re.compile(r'^\s*(```|~~~)')
 HEADING = re.compile(r'^#{1,6}\s')

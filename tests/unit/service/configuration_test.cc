@@ -36,7 +36,6 @@ TEST(ServiceConfiguration, EveryKeyIsRead) {
       "numbers_per_program = 4096\n"
       "ports_per_program = 3\n"
       "ports_per_user = 5\n"
-      "groups_per_program = 4\n",
       "numbers_per_user = 8192\n"
       "groups_per_program = 4\n"
       "groups_per_user = 5\n"
