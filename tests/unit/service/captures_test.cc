@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "host/shared_memory.h"
+#include "tests/support/soon.h"
 #include "tests/unit/service/running_service.h"
 
 namespace uroce::testing {
@@ -124,7 +125,7 @@ TEST(Captures, OneThatDoesNotReadAndProgramsThatComeAndGo_ExpectBoundedDescripto
   };
   read_all();
   FakeProgram last(service.path());
-  last.attach();
+  ASSERT_TRUE(soon([&] { return last.attach().type == MessageType::kAttached; }));
   ASSERT_TRUE(last.receive(MessageType::kFault));
   ASSERT_TRUE(last.send(taken(capturer.number()), {last.memory().descriptor()}));
   read_all();
