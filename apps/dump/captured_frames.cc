@@ -52,7 +52,7 @@ Status CapturedFrames::add(int descriptor, int pid) {
     return Error{EPROTO, "the memory of a capture has a size that there cannot be"};
   auto memory = host::map_sealed_memory(descriptor, *size);
   if (!memory) return memory.error();
-  struct stat status {};  // it is memory, so nobody else is asked
+  struct stat status {};  // of memory the kernel alone is asked
   if (fstat(descriptor, &status) != 0) return Error{errno, "the memory of a capture cannot be looked at"};
   capture::RingPreamble preamble;
   std::memcpy(&preamble, memory->data(), sizeof preamble);

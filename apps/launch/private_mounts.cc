@@ -52,11 +52,6 @@ constexpr const char* kNodes = "/dev/infiniband";
 /// What to do where /dev/infiniband is missing and could be made.
 enum class MissingFolder { kMake, kCover };
 
-Status failed(std::string_view what) {
-  const int error = errno;
-  return Error{error, fmt::format("{}: {}", what, std::strerror(error))};
-}
-
 uint64_t capabilities() {
   __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
   std::array<__user_cap_data_struct, 2> sets{};

@@ -29,14 +29,15 @@
 #include "base/descriptor.h"
 
 namespace uroce::launch {
-namespace {
-
-namespace fs = std::filesystem;
 
 Status failed(std::string_view what) {
   const int error = errno;
   return Error{error, fmt::format("{}: {}", what, std::strerror(error))};
 }
+
+namespace {
+
+namespace fs = std::filesystem;
 
 /// A lock file that no other user can open: a process that can open a file can hold its lock for ever.
 Descriptor file_of_user() {

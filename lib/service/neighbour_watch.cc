@@ -8,7 +8,7 @@ namespace uroce::service {
 namespace {
 
 /// How many stations are looked up in one turn of a device.
-constexpr size_t kOfTurnMax = 32;
+constexpr size_t kStationsOfTurnMax = 32;
 
 /// The device's name of a user: 0 is the device itself.
 net::Asker asker_of(uid_t user) { return net::Asker{user} + 1; }
@@ -24,7 +24,8 @@ void NeighbourWatch::look_at(std::vector<Look>& looks) {
   for (size_t first = 0; first < looks.size(); first += some.size()) {
     some.clear();
     ServedDevice* const device = looks[first].device;
-    for (size_t i = first; i < looks.size() && looks[i].device == device && some.size() < kOfTurnMax; ++i)
+    for (size_t i = first; i < looks.size() && looks[i].device == device && some.size() < kStationsOfTurnMax;
+         ++i)
       some.push_back(looks[i].question);
     device->find_neighbours(some);
     for (size_t i = 0; i < some.size(); ++i) looks[first + i].question = some[i];

@@ -21,7 +21,7 @@ namespace {
 constexpr uint32_t kLinkHeaderBytes = 18;
 
 /// How many programs, or listeners of one, a turn looks at.
-constexpr size_t kOfTurnMax = 64;
+constexpr size_t kProgramsOfTurnMax = 64;
 
 enum class Purpose : uint64_t { kSwitch = 1, kBlocks, kPorts };
 
@@ -141,7 +141,7 @@ void ServedDevice::remove(Attachment& program) {
   with_switch([&](ProgramSwitch& programs) { programs.remove(program); });
   const auto listened = ports_.release_all(program.program());
   for (std::span<const host::PortPlace> left = listened; !left.empty();) {
-    const auto some = left.first(std::min(left.size(), kOfTurnMax));
+    const auto some = left.first(std::min(left.size(), kProgramsOfTurnMax));
     left = left.subspan(some.size());
     with_switch([&](ProgramSwitch& programs) {
       for (const host::PortPlace& place : some) programs.listeners().erase(place, program.program());
@@ -154,7 +154,7 @@ void ServedDevice::for_each(const std::function<void(Attachment&)>& look) {
   for (bool more = true; more;) {
     with_switch([&](ProgramSwitch& programs) {
       const auto all = programs.programs();
-      const size_t end = std::min(all.size(), at + kOfTurnMax);
+      const size_t end = std::min(all.size(), at + kProgramsOfTurnMax);
       for (; at < end; ++at) look(*all[at]);
       more = at < all.size();
     });

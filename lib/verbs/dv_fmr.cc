@@ -33,9 +33,9 @@ struct VerbsFmrPool : urocedv_fmr_pool {
   std::vector<VerbsPoolFmr> faces;  // by number
 };
 
-VerbsFmr& object(urocedv_fmr* fmr) { return *static_cast<VerbsFmr*>(fmr); }
-VerbsFmrPool& object(urocedv_fmr_pool* pool) { return *static_cast<VerbsFmrPool*>(pool); }
-VerbsPoolFmr& object(urocedv_pool_fmr* fmr) { return *static_cast<VerbsPoolFmr*>(fmr); }
+VerbsFmr& fmr_object(urocedv_fmr* fmr) { return *static_cast<VerbsFmr*>(fmr); }
+VerbsFmrPool& fmr_object(urocedv_fmr_pool* pool) { return *static_cast<VerbsFmrPool*>(pool); }
+VerbsPoolFmr& fmr_object(urocedv_pool_fmr* fmr) { return *static_cast<VerbsPoolFmr*>(fmr); }
 
 /// Limits too large for their type here become such that the region refuses.
 mem::Fmr::Options options_of(const VerbsPd& pd, int access, const urocedv_fmr_attr& attributes) {
@@ -56,14 +56,14 @@ urocedv_fmr* alloc_fmr(ibv_pd* pd, int access, const urocedv_fmr_attr& attribute
   if (attributes.comp_mask != 0) return fail(EINVAL);
   engine::install_fault_handler();
   auto fmr = std::make_unique<VerbsFmr>();
-  auto region = mem::Fmr::make(verbs::object(pd->context).device->regions(),
-                               options_of(verbs::object(pd), access, attributes));
+  auto region =
+      mem::Fmr::make(object(pd->context).device->regions(), options_of(object(pd), access, attributes));
   if (!region) return fail(region.error().code);
   fmr->region = std::move(*region);
   fmr->context = pd->context;
   fmr->pd = pd;
   settle(*fmr, fmr->region->key());
-  verbs::object(pd).users.fetch_add(1);
+  object(pd).users.fetch_add(1);
   return fmr.release();
 }
 
@@ -72,7 +72,7 @@ int unmap_fmrs(std::span<urocedv_fmr* const> fmrs) {
   regions.reserve(fmrs.size());
   for (urocedv_fmr* fmr : fmrs) {
     if (const int error = fmr != nullptr ? check_context(fmr->context) : EINVAL; error != 0) return error;
-    regions.push_back(object(fmr).region.get());
+    regions.push_back(fmr_object(fmr).region.get());
   }
   return errno_of(mem::Fmr::unmap(regions));
 }
@@ -82,7 +82,7 @@ urocedv_fmr_pool* create_pool(ibv_pd* pd, const urocedv_fmr_pool_param& wanted) 
   if (wanted.comp_mask != 0 || wanted.fmr.comp_mask != 0) return fail(EINVAL);
   engine::install_fault_handler();
   auto pool = std::make_unique<VerbsFmrPool>();
-  mem::FmrPool::Options options{.fmr = options_of(verbs::object(pd), wanted.access, wanted.fmr),
+  mem::FmrPool::Options options{.fmr = options_of(object(pd), wanted.access, wanted.fmr),
                                 .size = wanted.pool_size,
                                 .dirty_watermark = wanted.dirty_watermark,
                                 .cache = wanted.cache != 0,
@@ -98,14 +98,14 @@ urocedv_fmr_pool* create_pool(ibv_pd* pd, const urocedv_fmr_pool_param& wanted) 
       call(face, argument);
     };
   }
-  auto regions = mem::FmrPool::make(verbs::object(pd->context).device->regions(), options);
+  auto regions = mem::FmrPool::make(object(pd->context).device->regions(), options);
   if (!regions) return fail(regions.error().code);
   pool->regions = std::move(*regions);
   pool->context = pd->context;
   pool->pd = pd;
   pool->faces.resize(wanted.pool_size);
   for (VerbsPoolFmr& face : pool->faces) face.pool = pool.get();
-  verbs::object(pd).users.fetch_add(1);
+  object(pd).users.fetch_add(1);
   return pool.release();
 }
 
@@ -133,8 +133,8 @@ UROCE_EXPORT int uroce_urocedv_map_phys_fmr(urocedv_fmr* fmr, const uint64_t* pa
                                             uint64_t iova) {
   if (page_list == nullptr || pages <= 0) return with_errno(EINVAL);
   return checked_errno(fmr, [&] {
-    const int error = errno_of(object(fmr).region->map({page_list, static_cast<size_t>(pages)}, iova));
-    if (error == 0) settle(*fmr, object(fmr).region->key());
+    const int error = errno_of(fmr_object(fmr).region->map({page_list, static_cast<size_t>(pages)}, iova));
+    if (error == 0) settle(*fmr, fmr_object(fmr).region->key());
     return error;
   });
 }
@@ -146,9 +146,9 @@ UROCE_EXPORT int uroce_urocedv_unmap_fmr(urocedv_fmr* const* fmrs, int count) {
 
 UROCE_EXPORT int uroce_urocedv_dealloc_fmr(urocedv_fmr* fmr) {
   return checked_errno(fmr, [&] {
-    if (const int error = errno_of(object(fmr).region->end()); error != 0) return error;
+    if (const int error = errno_of(fmr_object(fmr).region->end()); error != 0) return error;
     object(fmr->pd).users.fetch_sub(1);
-    delete &object(fmr);
+    delete &fmr_object(fmr);
     return 0;
   });
 }
@@ -161,9 +161,9 @@ UROCE_EXPORT urocedv_fmr_pool* uroce_urocedv_create_fmr_pool(ibv_pd* pd,
 
 UROCE_EXPORT int uroce_urocedv_destroy_fmr_pool(urocedv_fmr_pool* pool) {
   return checked_errno(pool, [&] {
-    if (const int error = errno_of(object(pool).regions->end()); error != 0) return error;
+    if (const int error = errno_of(fmr_object(pool).regions->end()); error != 0) return error;
     object(pool->pd).users.fetch_sub(1);
-    delete &object(pool);
+    delete &fmr_object(pool);
     return 0;
   });
 }
@@ -174,25 +174,25 @@ UROCE_EXPORT urocedv_pool_fmr* uroce_urocedv_fmr_pool_map_phys(urocedv_fmr_pool*
   if (pool == nullptr || page_list == nullptr || pages <= 0) return fail(EINVAL);
   if (const int error = check_context(pool->context); error != 0) return fail(error);
   return pointer_or_errno([&] {
-    return map_in_pool(object(pool), {page_list, static_cast<size_t>(pages)}, iova);
+    return map_in_pool(fmr_object(pool), {page_list, static_cast<size_t>(pages)}, iova);
   });
 }
 
 UROCE_EXPORT int uroce_urocedv_fmr_pool_unmap(urocedv_pool_fmr* fmr) {
   if (fmr == nullptr) return with_errno(EINVAL);
-  return checked_errno(fmr->pool,
-                       [&] { return errno_of(object(fmr->pool).regions->unmap(*object(fmr).region)); });
+  return checked_errno(
+      fmr->pool, [&] { return errno_of(fmr_object(fmr->pool).regions->unmap(*fmr_object(fmr).region)); });
 }
 
 UROCE_EXPORT int uroce_urocedv_fmr_pool_flush(urocedv_fmr_pool* pool) {
-  return checked_errno(pool, [&] { return errno_of(object(pool).regions->flush()); });
+  return checked_errno(pool, [&] { return errno_of(fmr_object(pool).regions->flush()); });
 }
 
 UROCE_EXPORT int uroce_urocedv_fmr_pool_query(urocedv_fmr_pool* pool, urocedv_fmr_pool_stats* stats) {
   if (stats == nullptr) return with_errno(EINVAL);
   return checked_errno(pool, [&] {
     if (stats->comp_mask != 0) return EINVAL;
-    const uroce::mem::FmrPool::Statistics now = object(pool).regions->statistics();
+    const uroce::mem::FmrPool::Statistics now = fmr_object(pool).regions->statistics();
     *stats = {.comp_mask = 0,
               .hits = now.hits,
               .misses = now.misses,

@@ -19,7 +19,7 @@ namespace {
 std::atomic<LogFormat> format_in_force = LogFormat::kText;
 
 /// A JSON string of ASCII alone; bytes that are no UTF-8 become the replacement character.
-std::string quoted(std::string_view text) {
+std::string json_quoted(std::string_view text) {
   return nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
 }
 
@@ -67,13 +67,14 @@ LogFormat log_format() {
 
 std::string json_line(std::string_view time, LogLevel level, std::string_view origin,
                       std::string_view message, std::span<const LogField> fields) {
-  std::string line = fmt::format(R"({{"time":{},"level":{},"origin":{},"pid":{},"message":{})", quoted(time),
-                                 quoted(name_of(level)), quoted(origin), getpid(), quoted(message));
+  std::string line =
+      fmt::format(R"({{"time":{},"level":{},"origin":{},"pid":{},"message":{})", json_quoted(time),
+                  json_quoted(name_of(level)), json_quoted(origin), getpid(), json_quoted(message));
   for (const LogField& field : fields) {
     const auto* number = std::get_if<uint64_t>(&field.value);
     line += fmt::format(
-        ",{}:{}", quoted(field.name),
-        number != nullptr ? std::to_string(*number) : quoted(std::get<std::string_view>(field.value)));
+        ",{}:{}", json_quoted(field.name),
+        number != nullptr ? std::to_string(*number) : json_quoted(std::get<std::string_view>(field.value)));
   }
   return line + "}";
 }
