@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <array>
@@ -26,6 +27,7 @@ Result<std::string> read_regular_file(const std::string& path, size_t bytes_max)
   struct stat found {};
   if (fstat(file.get(), &found) != 0) return failed(path, errno);
   if (S_ISDIR(found.st_mode)) return failed(path, EISDIR);
+  if (S_ISCHR(found.st_mode) && found.st_rdev == makedev(1, 3)) return std::string();  // null(4)
   if (!S_ISREG(found.st_mode)) return refused(path, EINVAL, "is no regular file");
   // Files of /proc do not say how long they are, and a file may grow meanwhile.
   std::string text;

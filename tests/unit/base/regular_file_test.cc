@@ -46,6 +46,11 @@ TEST_F(RegularFile, IsReadAsAWhole) {
   EXPECT_EQ(error_of(kTextFileBytesMax + 1), 0);
 }
 
+TEST_F(RegularFile, NullIsAnEmptyOne) {
+  ASSERT_EQ(symlink("/dev/null", path_.c_str()), 0);
+  EXPECT_EQ(error_of(), 0);
+}
+
 TEST_F(RegularFile, WithoutALengthIsReadToItsEnd) {
   ASSERT_EQ(symlink("/proc/self/status", path_.c_str()), 0);
   const auto read = read_regular_file(path_);
