@@ -12,7 +12,6 @@ namespace uroce::drivers {
 namespace {
 
 constexpr const char* kShared = "/tmp/";
-constexpr const char* kSeen = "UROCE_SERVICE_SEEN";
 /// What the kernel shows of a user that a user namespace does not have.
 constexpr uid_t kUnknownUser = 65534;
 
@@ -23,7 +22,7 @@ std::string identity_of(const struct stat& file) {
 }
 
 bool was_seen(const std::string& path) {
-  const char* const seen = std::getenv(kSeen);
+  const char* const seen = std::getenv("UROCE_SERVICE_SEEN");
   struct stat found {};
   return seen != nullptr && lstat(path.c_str(), &found) == 0 && S_ISSOCK(found.st_mode) &&
          identity_of(found) == seen;
@@ -46,7 +45,7 @@ void see_service_socket() {
   struct stat found {};
   const bool of_superuser = path.starts_with(kShared) && lstat(path.c_str(), &found) == 0 &&
                             S_ISSOCK(found.st_mode) && found.st_uid == 0;
-  if (of_superuser) setenv(kSeen, identity_of(found).c_str(), 1);
+  if (of_superuser) setenv("UROCE_SERVICE_SEEN", identity_of(found).c_str(), 1);
 }
 
 }  // namespace uroce::drivers
