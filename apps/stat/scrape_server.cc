@@ -83,10 +83,11 @@ void ScrapeServer::serve(int stop) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(wake - Clock::now());
     poll(sources.data(), sources.size(), static_cast<int>(std::max<int64_t>(left.count(), 0)));
     if (sources[0].revents != 0) return;
+    const auto now = Clock::now();  // what comes while an answer is made is not late
     size_t index = 2;
     for (auto one = connections_.begin(); one != connections_.end(); ++index) {
       const bool stays = sources[index].revents == 0 || go_on(*one);
-      one = stays && Clock::now() < one->until ? std::next(one) : connections_.erase(one);
+      one = stays && now < one->until ? std::next(one) : connections_.erase(one);
     }
     if (sources[1].revents != 0) accept_some();
   }

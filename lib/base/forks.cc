@@ -10,4 +10,10 @@ void watch_forks() {
   (void)registered;
 }
 
+namespace {
+// From the load on: a child's own handlers, which run in the order of registration, find it counted, and no
+// thread registers while another forks.
+[[maybe_unused]] const bool watched = (watch_forks(), true);
+}  // namespace
+
 }  // namespace uroce

@@ -25,7 +25,8 @@ constexpr bool bears_transaction(const Connection& connection, Incoming incoming
       return transaction == connection.request_transaction ||
              (connection.state == State::kDreqSent && transaction == connection.transaction);
     case Incoming::kDrep:
-      return transaction == connection.transaction;
+      // Linux answers with the REQ's in timewait (cm_dreq_handler).
+      return transaction == connection.transaction || transaction == connection.request_transaction;
     case Incoming::kDreq:
     case Incoming::kLap:
     case Incoming::kApr:  // none is awaited

@@ -53,8 +53,15 @@ Datagram Service::take_datagram(Program& program) {
 /// Closes the descriptors of a message that no request has taken.
 void Service::close_rest(const Program& program, Datagram& datagram) {
   std::vector<Descriptor> rest = std::move(datagram.surplus);
-  for (Descriptor& descriptor : datagram.descriptor)
-    if (descriptor.ok()) rest.push_back(std::move(descriptor));
+  for (Descriptor& descriptor : datagram.descriptor) {
+    if (!descriptor.ok()) continue;
+    // A capture that is over is no reason to count its memory as a descriptor that may hang.
+    if (program.attached() && host::size_of_sealed_memory(descriptor.get())) {
+      closer_.close_memory(program.peer.uid, std::move(descriptor));
+    } else {
+      rest.push_back(std::move(descriptor));
+    }
+  }
   closer_.close(program.peer.uid, std::move(rest));
 }
 

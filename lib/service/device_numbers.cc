@@ -46,13 +46,25 @@ Result<NumberBlock> DeviceNumbers::allocate(const Request& request, Instant now)
 
 Result<NumberBlock> DeviceNumbers::claim(NumberBlock block, uid_t user, Owner program, Instant now) {
   end_rests(now);
-  // It may be the one that the user's program gave up a moment ago.
-  std::erase_if(resting_, [&](const Resting& resting) { return resting.block == block; });
-  auto held = shares_.take_again(user, block.count);
-  if (!held) return held.error();
-  if (!blocks_.claim(block, program))
-    return Error{EEXIST, "the queue pair numbers that the program had are another's by now"};
-  held_[program] = std::move(*held);
+  const Error taken{EEXIST, "the queue pair numbers that the program had are another's by now"};
+  // It may be the one that the user's program gave up a moment ago. Packets for others may still be under
+  // way.
+  const auto overlaps = [&](const Resting& resting) {
+    return resting.block.first < block.first + block.count &&
+           block.first < resting.block.first + resting.block.count;
+  };
+  UserShares::Held held;
+  if (const auto at = std::ranges::find_if(resting_, overlaps); at != resting_.end()) {
+    if (at->block != block || at->held.user() != user) return taken;
+    held = std::move(at->held);
+    resting_.erase(at);
+  } else {
+    auto again = shares_.take_again(user, block.count);
+    if (!again) return again.error();
+    held = std::move(*again);
+  }
+  if (!blocks_.claim(block, program)) return taken;
+  held_[program] = std::move(held);
   return block;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -34,6 +35,10 @@ class Outbox {
   /// Sends what the socket takes.
   void flush();
   [[nodiscard]] size_t waiting() const { return letters_.size(); }
+  /// A text waits to be sent.
+  [[nodiscard]] bool has_text() const {
+    return std::ranges::any_of(letters_, [](const Letter& letter) { return letter.text != nullptr; });
+  }
   /// The program cannot be told anything any more.
   [[nodiscard]] bool broken() const { return broken_; }
 

@@ -143,7 +143,8 @@ Instant Service::next_deadline() const {
 
 void Service::accept_all() {
   // Without a descriptor left, or with too many that wait to be closed, the listener would be ready for ever.
-  for (size_t i = 0; i < kAcceptedAtOnce && now_ >= accept_at_ && !closer_.full(); ++i) {
+  size_t accepted = 0;
+  for (; accepted < kAcceptedAtOnce && now_ >= accept_at_ && !closer_.full(); ++accepted) {
     Descriptor connection(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (connection.ok()) {
       accept_one(std::move(connection));
@@ -152,7 +153,7 @@ void Service::accept_all() {
     if (errno != EMFILE && errno != ENFILE && errno != ENOMEM && errno != ENOBUFS) return;
     break;
   }
-  if (now_ < accept_at_) return;
+  if (now_ < accept_at_ || accepted == kAcceptedAtOnce) return;  // the rest comes in the next round
   accept_at_ = now_ + kTick;
   epoll_ctl(poll_.get(), EPOLL_CTL_DEL, socket_.get(), nullptr);
 }
@@ -211,7 +212,7 @@ void Service::watch_process(Program& program) {
 
 void Service::read_from(Program& program) {
   for (size_t i = 0; i < kReadAtOnce && !program.ended; ++i) {
-    if (program.outbox.waiting() >= kUnreadMax) return;
+    if (!has_room(program)) return;
     const RequestBudget::Answer answer = program.account->budget.ask(round_, now_);
     program.paused = answer == RequestBudget::Answer::kPaused;
     if (answer != RequestBudget::Answer::kRead) return;
@@ -234,7 +235,7 @@ void Service::update_interest(Program& program) {
   if (program.outbox.broken()) program.ended = true;
   if (program.ended) return;
   if (program.paused && now_ >= program.account->budget.ready_at()) program.paused = false;
-  const bool readable = !program.paused && program.outbox.waiting() < kUnreadMax;
+  const bool readable = !program.paused && has_room(program);
   const uint32_t events = (readable ? EPOLLIN : 0u) | (program.outbox.waiting() > 0 ? EPOLLOUT : 0u);
   if (events == program.events) return;
   program.events = events;

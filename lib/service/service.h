@@ -102,6 +102,11 @@ class Service {
   void look_at_deadlines();
   void disconnect();
   void update_interest(Program& program);
+  /// Whether a request of the program can be answered. A text that waits is memory that no quota counts, so
+  /// there is one at most.
+  [[nodiscard]] static bool has_room(const Program& program) {
+    return program.outbox.waiting() < kUnreadMax && !program.outbox.has_text();
+  }
   void sweep();
 
   // Descriptors that programs send (descriptors.cc).

@@ -42,6 +42,7 @@ class UserShares {
     ~Held() { give_back(amount_); }
 
     [[nodiscard]] uint64_t amount() const { return amount_; }
+    [[nodiscard]] uid_t user() const { return user_; }
     /// At most what is held.
     void give_back(uint64_t amount);
     /// Holds what `other`, of the same user, held as well.

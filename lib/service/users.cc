@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <limits>
 
+#include "engine/device/joined_groups.h"
 #include "engine/platform/log.h"
 #include "service/service.h"
 
@@ -16,8 +17,8 @@ namespace {
 constexpr uint64_t kMebibyte = 1u << 20;
 /// A user's share of what the machine and the process have, where nothing is configured.
 constexpr uint64_t kUsersPart = 8;
-/// Memberships in groups of all programs.
-constexpr uint64_t kMemberships = 8192;
+/// Memberships in groups of all programs: a device joins no more groups.
+constexpr uint64_t kMemberships = engine::JoinedGroups::kMax;
 /// What the service needs for itself and its devices.
 constexpr uint64_t kOwnDescriptors = 64;
 constexpr uint64_t kDescriptorsMin = 256;

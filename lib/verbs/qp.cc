@@ -149,11 +149,9 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr& asked, const QpExtras& extras) {
   round_up_inline(wanted.cap);
   std::unique_ptr<VerbsQp> qp = make_object(extras.extended);
   qp->type = static_cast<qp::Type>(wanted.qp_type);
-  std::unique_lock<std::mutex> targets;
   if (is_target) {
     qp->xrc = std::make_unique<XrcHandle>();
     qp->xrc->target = std::make_shared<XrcTarget>();
-    targets = std::unique_lock(object(extras.xrcd).domain->mutex);
   }
   VerbsPd* const domain = is_target ? nullptr : &object(pd);
   qp->memory = memory_of(domain, DomainMemory::Type::kQueuePair);
@@ -178,7 +176,11 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr& asked, const QpExtras& extras) {
   if (!handle) return fail(handle.error().code);
   qp->owner = &context;
   qp->handle = *handle;
-  if (is_target) enter_or_destroy(object(extras.xrcd), *qp);
+  if (is_target) {
+    // Not before: for a number it may have been waited.
+    const std::lock_guard targets(object(extras.xrcd).domain->mutex);
+    enter_or_destroy(object(extras.xrcd), *qp);
+  }
   if (!is_target) qp->handle->owner = qp.get();
   fill_face(*qp, face, is_target ? nullptr : pd, wanted);
   for_each_count_of_users(qp->face(), [](auto& users) { users.fetch_add(1); });

@@ -42,7 +42,10 @@ inline std::optional<size_t> too_deep(std::string_view text) {
           if (!several_lines) break;
         }
       }
-      i = std::min(i + end.size(), text.size()) - 1;
+      i = std::min(i + end.size(), text.size());
+      // A string of several lines may end with one or two quotes of its own.
+      for (int more = 0; several_lines && more < 2 && i < text.size() && text[i] == c; ++more) ++i;
+      --i;
     } else if (c == '.') {
       if (++parts > kKeyPartsMax) return line;
     } else if (c != ' ' && c != '\t' && std::string_view("=,[]{}\n").find(c) != std::string_view::npos) {

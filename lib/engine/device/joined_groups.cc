@@ -52,7 +52,7 @@ int JoinedGroups::hold(const Gid& group) {
 void JoinedGroups::release(const Gid& group) {
   const std::lock_guard guard(mutex_);
   drop_hold(group);
-  leave_unwanted();
+  if (!is_wanted(group) && std::erase(joined_, group) != 0) network_.leave(group);
 }
 
 }  // namespace uroce::engine
