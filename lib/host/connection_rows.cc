@@ -65,6 +65,9 @@ std::vector<OpenConnection> read_connections(std::span<const ConnectionRow> rows
     if (connection.local != 0 && is_sound(connection, numbers)) open.push_back(connection);
   }
   std::ranges::sort(open, {}, &OpenConnection::local);
+  // An id is one connection's: what is looked up by it is one row, however many the program has written.
+  const auto same = std::ranges::unique(open, {}, &OpenConnection::local);
+  open.erase(same.begin(), same.end());
   return open;
 }
 

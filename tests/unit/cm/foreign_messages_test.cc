@@ -174,6 +174,7 @@ std::vector<Case> cases() {
       {"RejOfConnection", kEstablished, true, rej, kTimewait, all_fields()},
       {"DrepToServer", kDreqSent, true, drep, kTimewait, all_fields(), true},
       {"DrepToClient", kDreqSent, false, drep, kTimewait, all_fields(), true},
+      {"DrepOfAPeerInTimewait", kDreqSent, false, drep, kTimewait, all_fields()},
       {"RejOfDreq", kDreqSent, false, rej, kTimewait, all_fields(), true},
       {"RejOfRepAfterOurDreq",
        kDreqSent,

@@ -171,6 +171,14 @@ TEST_F(ProgramRows, PeersOfAnEndedProgramAreDisconnected) {
   EXPECT_TRUE(disconnects().empty());
 }
 
+TEST_F(ProgramRows, AnIdInManyRowsIsOneConnection) {
+  const auto a = make(1, 5);
+  auto rows = rows_of(*a);
+  for (uint32_t row = 1; row <= 50; ++row) rows.write(row, to_peer_of(*a, 7));
+  end(*a);
+  EXPECT_EQ(disconnects().size(), 1u);
+}
+
 TEST_F(ProgramRows, APeerOnTheHostIsTold) {
   const auto a = make(1, 5);
   const auto b = make(2, 6);
