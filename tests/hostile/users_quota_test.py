@@ -118,7 +118,7 @@ class Quotas(users.Scenario):
             users.programs.end(victim)
         users.programs.end(attacker)
         self.expect_given_back()
-        # The attacker's own share is his again, when his numbers have rested.
+        # The attacker's share is free again when the numbers have rested.
         again = self.machine.python("attacker", "import json\n" + TAKE_ALL)
         self.assertGreaterEqual(json.loads(self.ready(again))["programs"], 1)
         users.programs.end(again)
