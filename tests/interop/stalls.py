@@ -99,6 +99,8 @@ def direction(packets, of_uroce, end_time):
         return (its, f"{requester} has sent no request that asks for an answer") if requests else (None, "")
     repeats = requests[-1].time > end_time - QUIET_SECONDS
     missing = first_missing(requests)
+    if not of_uroce and not repeats and (wanted := ignored_nak(requests, answers)) is not None:
+        return PEERS, f"the peer does not repeat {wanted:#x}, which a NAK names"
     if not of_uroce and not repeats:
         reached = [request for request in asking if before(request.psn, missing)]
         if reached and not any(answer.answers(reached[-1]) for answer in answers if answer.time >= reached[-1].time):
@@ -115,6 +117,15 @@ def direction(packets, of_uroce, end_time):
     if unanswered:
         return its, f"{requester} does not repeat request {newest.psn:#x}, which is not answered"
     return None, ""
+
+
+def ignored_nak(requests, answers):
+    """The PSN that the last NAK names, if it has not come again since: what follows it is not answered, for the requester has to go
+    back first."""
+    naks = [answer for answer in answers if answer.is_nak()]
+    if not naks or any(request.time > naks[-1].time and request.psn == naks[-1].psn for request in requests):
+        return None
+    return naks[-1].psn
 
 
 def before(psn, other):
