@@ -130,7 +130,7 @@ static int end(const char* how, struct rdma_cm_id* id) {
 
 static int connect_and_end(struct sockaddr_in* address, const char* how) {
   struct rdma_event_channel* channel = rdma_create_event_channel();
-  struct rdma_cm_id* id;
+  struct rdma_cm_id* id = NULL;
   must(channel != NULL && rdma_create_id(channel, &id, NULL, RDMA_PS_TCP) == 0, "rdma_create_id");
   must(rdma_resolve_addr(id, NULL, (struct sockaddr*)address, 2000) == 0, "rdma_resolve_addr");
   expect(channel, RDMA_CM_EVENT_ADDR_RESOLVED, kPatienceMs);
