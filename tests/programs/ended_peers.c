@@ -163,7 +163,7 @@ int main(int count, char** arguments) {
   must(inet_pton(AF_INET, arguments[2], &address.sin_addr) == 1, "inet_pton");
   if (strcmp(arguments[1], "client") == 0) return connect_and_end(&address, arguments[4]);
   struct rdma_event_channel* channel = rdma_create_event_channel();
-  struct rdma_cm_id* listener;
+  struct rdma_cm_id* listener = NULL;
   must(channel != NULL && rdma_create_id(channel, &listener, NULL, RDMA_PS_TCP) == 0, "rdma_create_id");
   must(rdma_bind_addr(listener, (struct sockaddr*)&address) == 0, "rdma_bind_addr");
   must(rdma_listen(listener, 8) == 0, "rdma_listen");
