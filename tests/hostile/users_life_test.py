@@ -43,7 +43,7 @@ class EndedUsers(users.Scenario):
         self.say(f"after {time.monotonic() - began:.1f} s")
         self.expect_answers(alone)
         # All that is kept of them: the connections of one program, at most.
-        self.assertLess(self.machine.memory_kib() - memory, 64 << 10)
+        self.assertLess(self.machine.memory_kib() - memory, (64 << 10) + self.stack.kept_kib())
         # What is left to be said is said.
         time.sleep(2)
         self.assertIsNone(client.poll(), "the client has ended")

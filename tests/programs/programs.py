@@ -47,6 +47,10 @@ class Stack:
             environment["LD_PRELOAD"] = ":".join(preloaded)
         return environment | more
 
+    def kept_kib(self):
+        """What a process may hold of what it has freed: AddressSanitizer keeps 256 MiB of it, and pages around them."""
+        return 512 << 10 if self.sanitizer_runtime else 0
+
     def start(self, command, configuration=None, more=None, stdin=subprocess.DEVNULL):
         return Program(command, env=self.environment(configuration, more), stdin=stdin,
                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
