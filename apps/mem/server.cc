@@ -78,7 +78,7 @@ Status Server::apply(const Settings& settings) {
   wanted->keep();
   exports_ = std::move(*wanted);
   connections_per_client_ = settings.connections_per_client;
-  said_refused_ = false;
+  refusal_logged_ = false;
   end_connections_of_removed_regions();
   return {};
 }
@@ -201,7 +201,7 @@ void Server::admit(const Request& request, const std::string& name, const Client
 
 /// Once for each configuration: strangers write no log.
 void Server::say_refused(const Client& client) {
-  if (std::exchange(said_refused_, true)) return;
+  if (std::exchange(refusal_logged_, true)) return;
   fmt::print(stderr,
              "uroce mem serve: {} asks for what only this host may have: allow_any_host = true in a table "
              "[[memory]] is for all\n",

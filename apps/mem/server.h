@@ -124,7 +124,7 @@ class Server {
 
   Exports exports_;
   size_t connections_per_client_ = 0;
-  bool said_refused_ = false;  // since the last apply()
+  bool refusal_logged_ = false;  // since the last apply()
   std::vector<std::byte> messages_;
   std::unique_ptr<rdma_event_channel, DestroyChannel> channel_;
   std::vector<std::unique_ptr<DeviceRegions>> devices_;

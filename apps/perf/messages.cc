@@ -11,14 +11,14 @@
 namespace uroce::perf {
 
 client::Failure wrong_field(const char* key) {
-  return client::Failure(fmt::format("the peer told a wrong '{}'", key));
+  return client::Failure(fmt::format("the peer sent a wrong '{}'", key));
 }
 
 namespace {
 
 const nlohmann::json& field(const nlohmann::json& json, const char* key) {
   if (!json.is_object() || !json.contains(key))
-    throw client::Failure(fmt::format("the peer did not tell '{}'", key));
+    throw client::Failure(fmt::format("the peer did not send '{}'", key));
   return json[key];
 }
 

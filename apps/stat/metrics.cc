@@ -1,6 +1,6 @@
-// Regions are told by kind, not one by one: a program registers thousands, each of which would be a series,
-// and clients of the endpoint must not see keys. `uroce stat` shows them to a user that may look at the
-// process's memory anyway.
+// Regions are counted by kind, not one by one: a program registers thousands, each of which would be a
+// series, and clients of the endpoint must not see keys. `uroce stat` shows them to a user that may look at
+// the process's memory anyway.
 #include "apps/stat/metrics.h"
 
 #include <fmt/format.h>

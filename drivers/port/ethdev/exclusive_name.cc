@@ -1,6 +1,6 @@
 // An abstract socket named after an interface's address or a memif's end is the lock on it: it belongs to the
 // network namespace and ends with the process. Cost: processes in two namespaces that share a memif's file
-// are not told apart.
+// do not exclude each other.
 #include "drivers/port/ethdev/exclusive_name.h"
 
 #include <pthread.h>
