@@ -23,7 +23,7 @@ constexpr uint64_t kListener = uint64_t{1} << 32;
 constexpr uint64_t kChanges = uint64_t{2} << 32;
 constexpr uint64_t kProcess = uint64_t{4} << 32;
 
-bool watch(int poll, int descriptor, uint64_t what) {
+bool watch_at(int poll, int descriptor, uint64_t what) {
   epoll_event event{.events = EPOLLIN, .data = {.u64 = what}};
   return epoll_ctl(poll, EPOLL_CTL_ADD, descriptor, &event) == 0;
 }
@@ -33,8 +33,8 @@ bool watch(int poll, int descriptor, uint64_t what) {
 Result<std::unique_ptr<Service>> Service::create(ListeningSocket socket, Options options) {
   Descriptor poll(epoll_create1(EPOLL_CLOEXEC));
   Descriptor changes(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  const bool watched = poll.ok() && changes.ok() && watch(poll.get(), socket.get(), kListener) &&
-                       watch(poll.get(), changes.get(), kChanges);
+  const bool watched = poll.ok() && changes.ok() && watch_at(poll.get(), socket.get(), kListener) &&
+                       watch_at(poll.get(), changes.get(), kChanges);
   if (!watched)
     return Error{errno, std::string("the service cannot wait for events: ") + std::strerror(errno)};
   return std::unique_ptr<Service>(
@@ -100,6 +100,8 @@ void Service::run() {
   }
 }
 
+bool Service::watch(int descriptor, uint64_t what) const { return watch_at(poll_.get(), descriptor, what); }
+
 bool Service::is_to_stop() const {
   // Relaxed: request_stop() has written to the descriptor.
   if (stop_.load(std::memory_order_relaxed)) return true;
@@ -116,9 +118,10 @@ void Service::round() {
   const int count = epoll_wait(poll_.get(), events.data(), kEventsMax, wait_ms + (wait.ns > 0 ? 1 : 0));
   now_ = engine::clock_now();
   ++round_;
+  bool connects = false;
   for (const epoll_event& event : std::span(events).first(static_cast<size_t>(std::max(count, 0)))) {
     if (event.data.u64 == kListener) {
-      accept_all();
+      connects = true;
     } else if (event.data.u64 == kChanges) {
       take_changes();
     } else if (Program* const program = find(static_cast<uint32_t>(event.data.u64))) {
@@ -128,78 +131,19 @@ void Service::round() {
       if ((event.events & EPOLLIN) != 0 && !program->ended) read_from(*program);
     }
   }
+  // After the messages of those that are connected, most of which attach and give their places up.
+  if (connects) accept_all();
   look_at_deadlines();
   for (auto& [id, program] : programs_) update_interest(*program);
   sweep();
 }
 
 Instant Service::next_deadline() const {
-  Instant next = std::min(
-      {next_tick_, introductions_.deadline(), neighbours_.deadline(), disconnect_at_, closer_.deadline()});
+  Instant next = std::min({next_tick_, introductions_.deadline(), neighbours_.deadline(), disconnect_at_,
+                           accept_at_, closer_.deadline()});
   for (const auto& [id, program] : programs_)
     if (program->paused) next = std::min(next, program->account->budget.ready_at());
   return next;
-}
-
-void Service::accept_all() {
-  // Without a descriptor left, or with too many that wait to be closed, the listener would be ready for ever.
-  size_t accepted = 0;
-  for (; accepted < kAcceptedAtOnce && now_ >= accept_at_ && !closer_.full(); ++accepted) {
-    Descriptor connection(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (connection.ok()) {
-      accept_one(std::move(connection));
-      continue;
-    }
-    if (errno != EMFILE && errno != ENFILE && errno != ENOMEM && errno != ENOBUFS) return;
-    break;
-  }
-  if (now_ < accept_at_ || accepted == kAcceptedAtOnce) return;  // the rest comes in the next round
-  accept_at_ = now_ + kTick;
-  epoll_ctl(poll_.get(), EPOLL_CTL_DEL, socket_.get(), nullptr);
-}
-
-void Service::accept_one(Descriptor connection) {
-  ucred peer{};
-  socklen_t length = sizeof peer;
-  if (getsockopt(connection.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0)
-    return closer_.close_connection(0, std::move(connection));
-  if (connections_.total() >= kUnattachedMax && connections_.of(peer.uid) < kUnattachedOfUserMax)
-    end_oldest_unattached();
-  auto place = connections_.take(peer.uid, 1);
-  auto descriptor = place ? descriptors_.take(peer.uid, 1) : place.error();
-  if (!descriptor) {
-    Message busy{.type = host::MessageType::kDone, .error = EAGAIN};
-    host::set_text(busy.text,
-                   !place ? "too many connections have said nothing yet" : descriptor.error().message);
-    host::send_message(connection.get(), busy, {});
-    return closer_.close_connection(peer.uid, std::move(connection));
-  }
-  const uint32_t id = next_id_++;
-  const int socket = connection.get();
-  if (!watch(poll_.get(), socket, id)) return closer_.close_connection(peer.uid, std::move(connection));
-  auto program = std::make_unique<Program>(id, std::move(connection), peer);
-  program->unattached = std::move(*place);
-  program->descriptors = std::move(*descriptor);
-  program->account = &accounts_.open(peer.uid);
-  program->account->budget.charge(kCostOfConnection, now_);
-  program->connected = now_;
-  program->events = EPOLLIN;
-  programs_.emplace(id, std::move(program));
-}
-
-/// All places of connections that are not attached are taken: the oldest one of the user with most of them
-/// gives way.
-void Service::end_oldest_unattached() {
-  Program* oldest = nullptr;
-  for (const auto& [id, program] : programs_) {
-    if (program->attached() || program->ended || owns_capture(*program)) continue;
-    const bool more =
-        oldest == nullptr || connections_.of(program->peer.uid) > connections_.of(oldest->peer.uid);
-    if (more) oldest = program.get();
-  }
-  if (oldest == nullptr) return;
-  end(*oldest, EAGAIN, "the service needs the connection's place for another user");
-  oldest->unattached = {};
 }
 
 /// A process that it has forked may hold the connection open, but does not have the device. Without a
@@ -207,7 +151,7 @@ void Service::end_oldest_unattached() {
 void Service::watch_process(Program& program) {
   if (program.peer.pid <= 0) return;  // in another namespace of processes
   program.process = Descriptor(static_cast<int>(syscall(SYS_pidfd_open, program.peer.pid, 0)));
-  if (program.process.ok()) watch(poll_.get(), program.process.get(), kProcess | program.id);
+  if (program.process.ok()) watch(program.process.get(), kProcess | program.id);
 }
 
 void Service::read_from(Program& program) {
@@ -261,6 +205,10 @@ void Service::look_at_deadlines() {
   while (const auto late = introductions_.take_if([&](const Introduction& i) { return i.until <= now_; }))
     fail(*late, ETIMEDOUT, "the other program does not answer");
   if (now_ >= disconnect_at_) disconnect();
+  if (now_ >= accept_at_) {
+    accept_at_ = kNever;
+    watch(socket_.get(), kListener);
+  }
   if (now_ >= next_tick_) {
     next_tick_ = now_ + kTick;
     tick();
@@ -281,10 +229,6 @@ void Service::disconnect() {
 }
 
 void Service::tick() {
-  if (accept_at_ != Instant{} && now_ >= accept_at_) {
-    accept_at_ = {};
-    watch(poll_.get(), socket_.get(), kListener);
-  }
   accounts_.forget_idle(now_);
   for (const auto& moved : neighbours_.moved()) tell_moved(*moved.device, moved.station.address, moved.mac);
   for (const auto& device : devices_) {
@@ -301,9 +245,7 @@ void Service::tick() {
     for (const uint32_t id : broken)
       if (Program* const program = find(id)) violate(*program, "its memory breaks the format");
   }
-  for (auto& [id, program] : programs_)
-    if (!program->attached() && !owns_capture(*program) && now_ - program->connected >= kUnattachedFor)
-      end(*program, ETIMEDOUT, "the connection was not attached within 5 s");
+  end_late_unattached();
   inform_all();
 }
 

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -70,11 +71,13 @@ class Service {
   using Message = host::Message;
   static constexpr Duration kUnattachedFor =
       seconds(5);  // a connection, whatever it says, after that it ends
-  static constexpr uint64_t kUnattachedOfUserMax = 16;
-  static constexpr uint64_t kUnattachedMax = 256;
-  static constexpr size_t kAcceptedAtOnce = 128;  // connections, before the messages of others
-  static constexpr size_t kReadAtOnce = 16;       // messages of one program, before those of others
-  static constexpr size_t kUnreadMax = 16;        // messages for a program: then nothing more is read of it
+  static constexpr uint64_t kUnattachedOfUserMax = 64;
+  static constexpr uint64_t kUnattachedMax = 512;
+  static constexpr size_t kAcceptedAtOnce = 32;  // connections, before the messages of others
+  // Without a descriptor left, or with too many that wait to be closed.
+  static constexpr Duration kAcceptPause = milliseconds(10);
+  static constexpr size_t kReadAtOnce = 16;  // messages of one program, before those of others
+  static constexpr size_t kUnreadMax = 16;   // messages for a program: then nothing more is read of it
   static constexpr size_t kRelayedUnreadMax =
       64;                                    // then no introduction and no memory of a capture goes to it
   static constexpr size_t kAwaitedMax = 64;  // introductions of a program; likewise neighbours
@@ -92,9 +95,8 @@ class Service {
   [[nodiscard]] bool is_to_stop() const;
   void round();
   [[nodiscard]] Instant next_deadline() const;
-  void accept_all();
-  void accept_one(Descriptor connection);
-  void end_oldest_unattached();
+  /// `what`: the number of a program, or what service.cc has.
+  bool watch(int descriptor, uint64_t what) const;
   void watch_process(Program& program);
   void read_from(Program& program);
   void take_changes();
@@ -108,6 +110,12 @@ class Service {
     return program.outbox.waiting() < kUnreadMax && !program.outbox.has_text();
   }
   void sweep();
+
+  // Connections until they attach (connections.cc).
+  void accept_all();
+  void accept_one(Descriptor connection);
+  void end_oldest_unattached(std::optional<uid_t> user);
+  void end_late_unattached();
 
   // Descriptors that programs send (descriptors.cc).
   [[nodiscard]] Status may_bring_descriptors(const Program& program, const Message& message) const;
@@ -235,7 +243,7 @@ class Service {
   Instant idle_since_{};
   Instant next_tick_{};
   Instant disconnect_at_ = kNever;
-  Instant accept_at_{};  // not before: descriptors had run out
+  Instant accept_at_ = kNever;  // then connections are accepted again
   std::atomic<bool> stop_{false};
   std::atomic<bool> reload_wanted_{false};
 };

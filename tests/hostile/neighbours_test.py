@@ -65,7 +65,9 @@ class Host:
     def perf(self, seconds, operations="write,send,read"):
         """A pair that moves verified data for about so long: (server, client)."""
         server = self.start([str(UROCE), "perf", "--server", "--listen", "0"])
-        port = server.stdout.readline().split()[-1]
+        said = server.stdout.readline()
+        port = said.split()[-1]
+        assert port.isdigit(), said
         client = self.start([str(UROCE), "perf", "--connect", f"127.0.0.1:{port}", "--op", operations, "--size", "4096,65536",
                              "--measure", "bandwidth", "--duration", str(seconds / (2 * len(operations.split(",")))), "--quiet"])
         return server, client

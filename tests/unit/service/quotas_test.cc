@@ -1,10 +1,17 @@
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <csignal>
+#include <deque>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -168,13 +175,14 @@ TEST(Quotas, AreReadAgain) {
 TEST(Quotas, ConnectionsThatSayNothingAreFewAndShort) {
   RunningService service;
   std::vector<std::unique_ptr<FakeProgram>> silent;
-  for (int i = 0; i < 16; ++i) silent.push_back(std::make_unique<FakeProgram>(service.path()));
+  for (int i = 0; i < 64; ++i) silent.push_back(std::make_unique<FakeProgram>(service.path()));
   FakeProgram late(service.path());
-  const auto refused = late.receive();
-  ASSERT_TRUE(refused);
-  EXPECT_EQ(refused->message.error, EAGAIN);
-  // Expect: the silent ones hear why, and give room.
-  for (const auto& one : silent) {
+  const auto pushed_out = silent.front()->receive();
+  ASSERT_TRUE(pushed_out);
+  EXPECT_EQ(pushed_out->message.error, EAGAIN);
+  EXPECT_TRUE(silent.front()->closed());
+  // Expect: the other silent ones hear why, and give room.
+  for (const auto& one : std::span(silent).subspan(1)) {
     const auto ended = one->receive();
     ASSERT_TRUE(ended);
     EXPECT_EQ(ended->message.error, ETIMEDOUT);
@@ -182,6 +190,33 @@ TEST(Quotas, ConnectionsThatSayNothingAreFewAndShort) {
   }
   FakeProgram next(service.path());
   EXPECT_EQ(next.attach().type, MessageType::kAttached);
+}
+
+// Programs of one user: one process opens connections as fast as it can, and others attach, each at its first
+// attempt.
+TEST(Quotas, AProcessThatConnectsInALoopHoldsUpNoOther) {
+  RunningService service;
+  const pid_t flood = fork();
+  ASSERT_GE(flood, 0);
+  if (flood == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    std::deque<Descriptor> open;
+    while (true) {
+      open.emplace_back(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+      sockaddr_un address{.sun_family = AF_UNIX};
+      service.path().copy(address.sun_path, sizeof address.sun_path - 1);
+      connect(open.back().get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
+      if (open.size() > 500) open.pop_front();
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  for (int i = 0; i < 20; ++i) {
+    FakeProgram honest(service.path());
+    EXPECT_EQ(honest.attach().type, MessageType::kAttached) << "program " << i;
+  }
+  kill(flood, SIGKILL);
+  waitpid(flood, nullptr, 0);
 }
 
 TEST(Quotas, AConnectionThatAsksAndDoesNotAttachIsShort) {

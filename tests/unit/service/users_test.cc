@@ -94,9 +94,9 @@ TEST_F(Users, EachSeesItsOwnProgramsAndHowManyOthersThereAre) {
 TEST_F(Users, AllPlacesOfConnectionsAreTaken_ExpectTheOldestOfOneUserToGiveWay) {
   const auto service = make();
   std::vector<std::unique_ptr<FakeProgram>> silent;
-  for (uid_t user = 1; silent.size() < 256; ++user) {
+  for (uid_t user = 1; silent.size() < 512; ++user) {
     const AsStranger other(user);
-    for (int i = 0; i < 16; ++i) silent.push_back(std::make_unique<FakeProgram>(service->path()));
+    for (int i = 0; i < 64; ++i) silent.push_back(std::make_unique<FakeProgram>(service->path()));
   }
   const auto program = stranger(*service);
   EXPECT_EQ(program->attach().type, MessageType::kAttached);

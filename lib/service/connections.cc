@@ -1,0 +1,97 @@
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "service/service.h"
+
+// Connections, until they attach.
+//
+// Decision: when a user's places for connections that have not attached are taken, the process of that user
+// with most of them gives up its oldest; likewise the user with most when all places are. A process that
+// connects in a loop and says nothing then costs other programs of its user no place. Cost: many processes
+// with one connection each still push each other out, the oldest first.
+
+namespace uroce::service {
+
+void Service::accept_all() {
+  // Without a descriptor left, or with too many that wait to be closed, the listener would be ready for ever.
+  size_t accepted = 0;
+  for (; accepted < kAcceptedAtOnce && !closer_.full(); ++accepted) {
+    Descriptor connection(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (connection.ok()) {
+      accept_one(std::move(connection));
+      continue;
+    }
+    if (errno != EMFILE && errno != ENFILE && errno != ENOMEM && errno != ENOBUFS) return;
+    break;
+  }
+  if (accepted == kAcceptedAtOnce) return;  // the rest comes in the next round
+  accept_at_ = now_ + kAcceptPause;
+  epoll_ctl(poll_.get(), EPOLL_CTL_DEL, socket_.get(), nullptr);
+}
+
+void Service::accept_one(Descriptor connection) {
+  ucred peer{};
+  socklen_t length = sizeof peer;
+  if (getsockopt(connection.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0)
+    return closer_.close_connection(0, std::move(connection));
+  const bool user_full = connections_.of(peer.uid) >= kUnattachedOfUserMax;
+  const bool full = user_full || connections_.total() >= kUnattachedMax;
+  if (full) end_oldest_unattached(user_full ? std::optional(peer.uid) : std::nullopt);
+  auto place = connections_.take(peer.uid, 1);
+  auto descriptor = place ? descriptors_.take(peer.uid, 1) : place.error();
+  if (!descriptor) {
+    Message busy{.type = host::MessageType::kDone, .error = EAGAIN};
+    host::set_text(busy.text,
+                   !place ? "too many connections have said nothing yet" : descriptor.error().message);
+    host::send_message(connection.get(), busy, {});
+    return closer_.close_connection(peer.uid, std::move(connection));
+  }
+  const uint32_t id = next_id_++;
+  const int socket = connection.get();
+  if (!watch(socket, id)) return closer_.close_connection(peer.uid, std::move(connection));
+  auto program = std::make_unique<Program>(id, std::move(connection), peer);
+  program->unattached = std::move(*place);
+  program->descriptors = std::move(*descriptor);
+  program->account = &accounts_.open(peer.uid);
+  // What pushes another out is not charged: all programs of the user would wait for the one that connects in
+  // a loop. A round takes kAcceptedAtOnce, whatever they cost.
+  if (!full) program->account->budget.charge(kCostOfConnection, now_);
+  program->connected = now_;
+  program->events = EPOLLIN;
+  programs_.emplace(id, std::move(program));
+}
+
+/// Ends one connection that has not attached: the oldest of the process with most of them, of `user`, or of
+/// the user who has most.
+void Service::end_oldest_unattached(std::optional<uid_t> user) {
+  const auto waits = [&](const Program& program) {
+    return !program.attached() && !program.ended && !owns_capture(program) &&
+           (!user || program.peer.uid == *user);
+  };
+  std::map<std::pair<uid_t, pid_t>, size_t> of_process;
+  for (const auto& [id, program] : programs_)
+    if (waits(*program)) ++of_process[{program->peer.uid, program->peer.pid}];
+  const auto share = [&](const Program& program) {
+    return std::pair(connections_.of(program.peer.uid), of_process[{program.peer.uid, program.peer.pid}]);
+  };
+  Program* oldest = nullptr;  // ids, and so programs_, are in the order of time
+  for (const auto& [id, program] : programs_)
+    if (waits(*program) && (oldest == nullptr || share(*program) > share(*oldest))) oldest = program.get();
+  if (oldest == nullptr) return;
+  end(*oldest, EAGAIN, "the service needs the connection's place for another program");
+  oldest->unattached = {};
+}
+
+/// Ends all connections that have not attached within kUnattachedFor, whatever they have asked meanwhile.
+void Service::end_late_unattached() {
+  for (auto& [id, program] : programs_)
+    if (!program->attached() && !owns_capture(*program) && now_ - program->connected >= kUnattachedFor)
+      end(*program, ETIMEDOUT, "the connection was not attached within 5 s");
+}
+
+}  // namespace uroce::service
