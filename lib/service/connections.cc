@@ -67,7 +67,7 @@ void Service::accept_one(Descriptor connection) {
 }
 
 /// Ends one connection that has not attached: the oldest of the process with most of them, of `user`, or of
-/// the user who has most.
+/// the user that has most.
 void Service::end_oldest_unattached(std::optional<uid_t> user) {
   const auto waits = [&](const Program& program) {
     return !program.attached() && !program.ended && !owns_capture(program) &&
