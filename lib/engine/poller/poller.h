@@ -246,6 +246,9 @@ class Poller final : private TurnOwner {
                                                                    QueuePairEntry& entry);
   void set_aside(const StagedPacket& staged, qp::Receipt receipt);
   [[gnu::cold, gnu::noinline]] void receive_passed(QueuePairEntry& entry, const wire::Packet& packet);
+  [[gnu::cold, gnu::noinline]] void receive_among_early(const StagedPacket& staged,
+                                                        qp::QueuePair& queue_pair);
+  [[gnu::cold, gnu::noinline]] void receive_early(QueuePairEntry& entry);
   void receive_early_requests(QueuePairEntry& entry);
   void receive_early_responses(QueuePairEntry& entry);
   bool receive_early(QueuePairEntry& entry, EarlyList& of, const wire::Packet* due);

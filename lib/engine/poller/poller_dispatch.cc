@@ -31,18 +31,19 @@ void Poller::dispatch() {
     qp::QueuePair* const queue_pair = transport_for(packet, *entry);
     if (queue_pair == nullptr) [[unlikely]]
       continue;
-    if (predicted != entry) predicted = queue_pair->predicts(packet) ? entry : nullptr;
-    if (!entry->early_requests.empty()) [[unlikely]]
-      receive_passed(*entry, packet);
-    if (const qp::Receipt receipt = predicted != nullptr ? queue_pair->receive_predicted(packet, turn_)
-                                                         : queue_pair->receive(packet, turn_);
-        receipt != qp::Receipt::kTaken) [[unlikely]]
-      set_aside(staged[i], receipt);
-    if (!placer_.losses().empty()) [[unlikely]]
-      qp::commit_placements(turn_);
     if (entry->keeps_early()) [[unlikely]] {
-      receive_early_requests(*entry);
-      receive_early_responses(*entry);
+      predicted = nullptr;
+      receive_among_early(staged[i], *queue_pair);
+    } else {
+      if (predicted != entry) predicted = queue_pair->predicts(packet) ? entry : nullptr;
+      const qp::Receipt receipt = predicted != nullptr ? queue_pair->receive_predicted(packet, turn_)
+                                                       : queue_pair->receive(packet, turn_);
+      if (receipt != qp::Receipt::kTaken) [[unlikely]] {
+        set_aside(staged[i], receipt);
+        receive_early(*entry);
+      }
+      if (!placer_.losses().empty()) [[unlikely]]
+        qp::commit_placements(turn_);
     }
     // A packet that comes alone often leaves nothing to do. Of many one does, and a look at each would cost
     // more.
@@ -109,6 +110,22 @@ void Poller::set_aside(const StagedPacket& staged, qp::Receipt receipt) {
   EarlyList& list = staged.packet.row->response ? entry.early_responses : entry.early_requests;
   if (early_.keep(list, staged.packet)) return count(Counter::kRxEarly);
   entry.queue_pair.used()->lose_early(staged.packet, turn_);
+}
+
+/// A packet for a queue pair that keeps some that came early: it may pass them, or be what they wait for.
+void Poller::receive_among_early(const StagedPacket& staged, qp::QueuePair& queue_pair) {
+  QueuePairEntry& entry = *staged.entry;
+  receive_passed(entry, staged.packet);
+  if (const qp::Receipt receipt = queue_pair.receive(staged.packet, turn_); receipt != qp::Receipt::kTaken)
+    set_aside(staged, receipt);
+  if (!placer_.losses().empty()) qp::commit_placements(turn_);
+  receive_early(entry);
+}
+
+/// Receives what came early and is due now.
+void Poller::receive_early(QueuePairEntry& entry) {
+  receive_early_requests(entry);
+  receive_early_responses(entry);
 }
 
 /// Before the peer's request `packet` is shown: receives what is due, is kept, and is passed by it. What the
