@@ -49,7 +49,7 @@ inline constexpr size_t kRingBytesMax = size_t{1} << 30;
 struct RingPreamble {
   uint64_t magic = kRingMagic;
   uint32_t pollers = 0;
-  uint32_t slots = 0;       // of each; a power of two
+  uint32_t slots = 0;       // of each; a power of two, 2 at least: one is being written
   uint32_t slot_bytes = 0;  // with its head
 };
 struct alignas(64) RingHead {
@@ -75,7 +75,7 @@ class RingLayout {
   }
   [[nodiscard]] bool sound() const {
     const auto [magic, pollers, slots, slot_bytes] = preamble_;
-    return magic == kRingMagic && pollers > 0 && pollers <= kPollersMax && slots > 0 && slots <= kSlotsMax &&
+    return magic == kRingMagic && pollers > 0 && pollers <= kPollersMax && slots > 1 && slots <= kSlotsMax &&
            (slots & (slots - 1)) == 0 && slot_bytes >= sizeof(SlotHead) && slot_bytes <= kSlotBytesMax &&
            slot_bytes % 64 == 0 && size_t{pollers} * slots * slot_bytes <= kRingBytesMax;
   }

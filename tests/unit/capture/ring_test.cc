@@ -121,6 +121,7 @@ TEST(Ring, UnsoundFormats_ExpectThemRefused) {
                                   {.pollers = 0, .slots = 8, .slot_bytes = 192},
                                   {.pollers = 65, .slots = 8, .slot_bytes = 192},
                                   {.pollers = 1, .slots = 7, .slot_bytes = 192},
+                                  {.pollers = 1, .slots = 1, .slot_bytes = 192},
                                   {.pollers = 1, .slots = 8, .slot_bytes = 100},
                                   {.pollers = 1, .slots = 8, .slot_bytes = 0},
                                   {.pollers = 64, .slots = 1u << 31, .slot_bytes = 1u << 31}})
