@@ -28,23 +28,14 @@ void require(bool holds, const char* what) {
   if (!holds) throw std::logic_error(what);
 }
 
-/// Memory of its own, at the ends of which a sanitizer looks, and of which the first `zeroed` bytes are zero.
-class Memory {
- public:
-  Memory(size_t bytes, size_t zeroed)
-      : bytes_(bytes), data_(static_cast<std::byte*>(std::aligned_alloc(4096, bytes)), std::free) {
-    std::memset(data_.get(), 0, zeroed);
-  }
-  explicit Memory(const MemoryLayout& layout)
-      : Memory(layout.bytes(), layout.bytes() - layout.shape().frames * size_t{host::kFrameBytes}) {}
+using Memory = std::unique_ptr<std::byte, decltype(&std::free)>;
 
-  [[nodiscard]] std::byte* data() const { return data_.get(); }
-  [[nodiscard]] std::span<std::byte> bytes() const { return {data_.get(), bytes_}; }
-
- private:
-  const size_t bytes_;
-  const std::unique_ptr<std::byte, decltype(&std::free)> data_;
-};
+/// A sanitizer looks at its ends.
+Memory make_memory(size_t bytes) {
+  Memory memory(static_cast<std::byte*>(std::aligned_alloc(4096, bytes)), std::free);
+  std::memset(memory.get(), 0, bytes);
+  return memory;
+}
 
 /// A control message: as it is, or as one that has the format and differs by what the input says.
 void check_message(Choices& choices, std::span<const std::byte> input, SharedDepth& depth) {
@@ -70,33 +61,44 @@ void check_message(Choices& choices, std::span<const std::byte> input, SharedDep
 /// Our end of a channel, whose far end writes anything.
 class ChannelEnd {
  public:
-  static constexpr host::MemoryShape kShape{.channels = 2, .frames = 16};
+  static constexpr host::MemoryShape kShape{.channels = 2, .frames = 8};
 
-  explicit ChannelEnd(Choices& choices)
-      : choices_(choices), own_(own_memory_.data(), kShape), far_(far_memory_.data(), kShape) {}
-
-  void run(SharedDepth& depth);
+  /// Tries one input.
+  static void check(Choices& choices, SharedDepth& depth) {
+    // All but the frames, at whose bytes nothing looks.
+    for (std::byte* const memory : {own_memory(), far_memory()})
+      std::fill(memory, layout().frame(memory, 0), std::byte{});
+    ChannelEnd(choices).run(depth);
+  }
 
  private:
   static constexpr uint32_t kNumber = 1;
 
+  explicit ChannelEnd(Choices& choices) : choices_(choices) {}
+  void run(SharedDepth& depth);
   void write();
   void send();
   void receive(SharedDepth& depth);
-  [[nodiscard]] MemoryLayout layout() const { return MemoryLayout(kShape); }
+  static MemoryLayout layout() { return MemoryLayout(kShape); }
+
+  // Once for all inputs: to make them takes more time than all that is tried with them.
+  static std::byte* own_memory() {
+    static const Memory memory = make_memory(MemoryLayout(kShape).bytes());
+    return memory.get();
+  }
+  static std::byte* far_memory() {
+    static const Memory memory = make_memory(MemoryLayout(kShape).bytes());
+    return memory.get();
+  }
 
   Choices& choices_;
-  const Memory own_memory_{MemoryLayout(kShape)};
-  const Memory far_memory_{MemoryLayout(kShape)};
-  host::OwnMemory own_;
-  host::OwnMemory far_;
+  host::OwnMemory own_{own_memory(), kShape};
   Channel channel_{own_,
                    0,
-                   {.memory = far_memory_.data(),
+                   {.memory = far_memory(),
                     .shape = kShape,
                     .channel = kNumber,
-                    .bell = &layout().bell(static_cast<const std::byte*>(far_memory_.data()))}};
-  std::set<uint32_t> given_;  // frames of ours that are out
+                    .bell = &layout().bell(static_cast<const std::byte*>(far_memory()))}};
   uint32_t sent_ = 0;
   uint32_t received_ = 0;
 };
@@ -105,9 +107,7 @@ class ChannelEnd {
 void ChannelEnd::write() {
   switch (choices_.below(4)) {
     case 0:
-      layout()
-          .consumed(far_memory_.data(), kNumber)
-          .count.store(sent_ - choices_.below(20) + choices_.below(4));
+      layout().consumed(far_memory(), kNumber).count.store(sent_ - choices_.below(20) + choices_.below(4));
       return;
     case 1: {
       const FrameDescriptor descriptor{.frame = static_cast<uint16_t>(choices_.below(kShape.frames + 1)),
@@ -115,15 +115,15 @@ void ChannelEnd::write() {
                                        .has_icrc = choices_.once_in(2),
                                        .sender = {static_cast<uint16_t>(choices_.bytes(2))},
                                        .sequence = received_ + choices_.below(3)};
-      layout().ring(far_memory_.data(), kNumber)[(received_ + choices_.below(2)) % host::kRingFrames].store(
+      layout().ring(far_memory(), kNumber)[(received_ + choices_.below(2)) % host::kRingFrames].store(
           descriptor.pack());
       return;
     }
     case 2:
-      layout().ring(far_memory_.data(), kNumber)[received_ % host::kRingFrames].store(choices_.bytes(8));
+      layout().ring(far_memory(), kNumber)[received_ % host::kRingFrames].store(choices_.bytes(8));
       return;
     default:
-      layout().consumed(far_memory_.data(), kNumber).count.store(static_cast<uint32_t>(choices_.bytes(4)));
+      layout().consumed(far_memory(), kNumber).count.store(static_cast<uint32_t>(choices_.bytes(4)));
   }
 }
 
@@ -142,7 +142,7 @@ void ChannelEnd::receive(SharedDepth& depth) {
   require(pending, "a frame comes that was not pending");
   ++depth.frames;
   ++received_;
-  const std::span all = far_memory_.bytes();
+  const std::span all(far_memory(), layout().bytes());
   const std::byte* const first = layout().frame(static_cast<const std::byte*>(all.data()), 0);
   require(frame.length >= host::kFrameBytesMin && frame.length <= host::kFrameBytes,
           "the length of no frame");
@@ -203,9 +203,9 @@ void check_capture(Choices& choices, SharedDepth& depth) {
                                        .slot_bytes = 64 * (1 + choices.below(4))};
   const capture::RingLayout layout(preamble);
   if (!layout.sound()) return;
-  const Memory memory(layout.bytes(), layout.bytes());
-  capture::RingWriter writer(memory.data(), layout, 0);
-  capture::RingReader reader(memory.data(), layout, 0);
+  const Memory memory = make_memory(layout.bytes());
+  capture::RingWriter writer(memory.get(), layout, 0);
+  capture::RingReader reader(memory.get(), layout, 0);
   std::array<std::byte, 512> frame{};
   std::array<std::byte, 100> room{};
   while (!choices.over()) {
@@ -217,11 +217,11 @@ void check_capture(Choices& choices, SharedDepth& depth) {
         break;
       }
       case 1:
-        memory.data()[4096 + choices.below(static_cast<uint32_t>(layout.bytes()) - 4096)] =
+        memory.get()[4096 + choices.below(static_cast<uint32_t>(layout.bytes()) - 4096)] =
             static_cast<std::byte>(choices.bytes(1));
         break;
       case 2:
-        layout.head(memory.data(), 0).written.store(choices.bytes(8));
+        layout.head(memory.get(), 0).written.store(choices.bytes(8));
         break;
       default:
         for (uint32_t read = 0; const auto record = reader.read(room); ++read) {
@@ -265,7 +265,7 @@ SharedDepth check_shared(std::span<const std::byte> input) {
       check_message(choices, input.subspan(std::min<size_t>(1, input.size())), depth);
       break;
     case 1:
-      ChannelEnd(choices).run(depth);
+      ChannelEnd::check(choices, depth);
       break;
     case 2:
       check_connections(choices, depth);
