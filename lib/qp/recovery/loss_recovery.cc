@@ -1,4 +1,4 @@
-#include "qp/retransmission.h"
+#include "qp/recovery/loss_recovery.h"
 
 #include <algorithm>
 #include <utility>
@@ -6,7 +6,7 @@
 #include "base/contract.h"
 #include "base/probe.h"
 #include "qp/completion_report.h"
-#include "qp/transport_timers.h"
+#include "qp/recovery/transport_timers.h"
 
 namespace uroce::qp {
 
@@ -22,7 +22,7 @@ namespace {
 
 }  // namespace
 
-void Retransmission::reset() {
+void LossRecovery::reset() {
   ack_deadline_ = rnr_until_ = kNever;
   retries_ = rnr_retries_ = silences_ = 0;
   rewound_ = alone_only_ = false;
@@ -35,12 +35,12 @@ void Retransmission::reset() {
   round_trip_.reset();
   responses_.reset();
   sharing_until_ = Instant{INT64_MIN};
-  shared_least_ = RoundTrip::kUnknown;
+  shared_least_ = RttEstimator::kUnknown;
   shared_trips_ = 0;
 }
 
 /// Ends what was sent again alone, and its timing: everything unanswered is to be sent again.
-void Retransmission::forget_recovery() {
+void LossRecovery::forget_recovery() {
   end_recovery();
   resends_oldest_ = false;
   probes_ = 0;
@@ -48,7 +48,7 @@ void Retransmission::forget_recovery() {
   probe_deadline_ = kNever;
 }
 
-void Retransmission::sent(Instant now) {
+void LossRecovery::sent(Instant now) {
   UROCE_ASSERT(send_.window.oldest() != send_.window.sent_end());
   note_departure(now);
   start_ack_timer(now);
@@ -60,22 +60,23 @@ void Retransmission::sent(Instant now) {
   if (probe_deadline_ == kNever) start_probe_timer(now);
 }
 
-bool Retransmission::missing(Turn& turn, bool named) {
-  if (rewound_ || resends_oldest_ || (named && alone_only_)) return false;
-  const bool alone = named && may_go_alone();
-  if (!alone) {
-    retry(turn);
-  } else if (count_retry(turn)) {
-    go_alone(send_.window.sent_end());
-  }
+void LossRecovery::sequence_nak(Turn& turn) {
+  if (rewound_ || resends_oldest_ || alone_only_) return;
+  if (!may_go_alone()) return retry(turn);
+  if (count_retry(turn)) go_alone(send_.window.sent_end());
+}
+
+bool LossRecovery::implied_nak(Turn& turn) {
+  if (rewound_ || resends_oldest_) return false;
+  retry(turn);
   return true;
 }
 
-bool Retransmission::missing_responses(Turn& turn, Psn end) {
+bool LossRecovery::responses_missing(Turn& turn, Psn end) {
   UROCE_ASSERT(end.after(send_.window.oldest()));
   if (!send_.connection.transport.selective_repeat) [[unlikely]]
-    return missing(turn, false);
-  if (waits_for_missing() || send_.window.unanswered() == 0) return false;
+    return implied_nak(turn);
+  if (awaits_gap() || send_.window.unanswered() == 0) return false;
   if (!count_retry(turn)) return true;
   responses_.asked(send_.window.oldest());
   go_alone(end);
@@ -83,7 +84,7 @@ bool Retransmission::missing_responses(Turn& turn, Psn end) {
 }
 
 /// Whether the oldest packet, which a NAK names, is sent again without all that is behind it.
-bool Retransmission::may_go_alone() {
+bool LossRecovery::may_go_alone() {
   if (send_.window.unanswered() < 2 || !send_.connection.transport.selective_repeat) return false;
   if (trials_ == kTrialsMax && ++losses_ % kLossesPerTrial != 0) return false;
   // What was behind a READ that went alone is missing, too: a trial that has shown that.
@@ -92,7 +93,7 @@ bool Retransmission::may_go_alone() {
   return !nothing_kept;
 }
 
-void Retransmission::go_alone(Psn end) {
+void LossRecovery::go_alone(Psn end) {
   wanted_end_ = end;
   recovering_ = resends_oldest_ = true;
   probed_ = false;
@@ -100,7 +101,7 @@ void Retransmission::go_alone(Psn end) {
   round_trip_.cancel();
 }
 
-void Retransmission::resent_oldest(Instant now, Psn end, size_t overtaken) {
+void LossRecovery::oldest_sent(Instant now, Psn end, size_t overtaken) {
   UROCE_ASSERT(end.after(send_.window.oldest()));
   note_resent(send_.connection, send_.window, end);
   resends_oldest_ = false;
@@ -123,15 +124,15 @@ void Retransmission::resent_oldest(Instant now, Psn end, size_t overtaken) {
 }
 
 /// Counts a trial that has shown that the peer keeps nothing of what comes early.
-void Retransmission::add_trial() { trials_ = static_cast<uint8_t>(std::min(trials_ + 1u, kTrialsMax)); }
+void LossRecovery::add_trial() { trials_ = static_cast<uint8_t>(std::min(trials_ + 1u, kTrialsMax)); }
 
-void Retransmission::note_kept() {
+void LossRecovery::note_kept() {
   peer_keeps_ = true;
   trials_ = 0;
 }
 
 /// There was progress after the oldest packet was to go alone.
-void Retransmission::go_on(Instant now) {
+void LossRecovery::go_on(Instant now) {
   const Psn oldest = send_.window.oldest();
   const bool gone = !std::exchange(resends_oldest_, false);
   if (probed_ && probes_ > 0 && !lossy_) note_probe(gone, now);
@@ -158,7 +159,7 @@ void Retransmission::go_on(Instant now) {
 
 /// After the answer to what was probed. The probe was in vain if the answer came before it can have been one
 /// to the probe (`gone`: that has left), or so late that the peer was off.
-void Retransmission::note_probe(bool gone, Instant now) {
+void LossRecovery::note_probe(bool gone, Instant now) {
   const Duration took = now - alone_at_;
   const bool vain =
       !gone || took < Duration{round_trip_.least().ns / 2} || took > round_trip_.tail_patience();
@@ -167,13 +168,13 @@ void Retransmission::note_probe(bool gone, Instant now) {
 }
 
 /// How long a probe waits before any round trip is known: a part of the ACK timeout, if there is one.
-[[gnu::noinline]] Duration Retransmission::first_patience() const {
+[[gnu::noinline]] Duration LossRecovery::first_patience() const {
   const uint8_t code = send_.connection.attributes.timeout;
-  if (code == kNoAckTimeout) return RoundTrip::kPatienceFirst;
-  return std::max(Duration{ack_timeout(code).ns / kFirstPatiencePart}, RoundTrip::kPatienceFirst);
+  if (code == kNoAckTimeout) return RttEstimator::kPatienceFirst;
+  return std::max(Duration{ack_timeout(code).ns / kFirstPatiencePart}, RttEstimator::kPatienceFirst);
 }
 
-void Retransmission::end_recovery() {
+void LossRecovery::end_recovery() {
   probed_ = recovering_ = false;
   steps_ = 0;
   kept_packets_ = 0;
@@ -181,7 +182,7 @@ void Retransmission::end_recovery() {
 
 /// Has the oldest packet sent again, as its answer is late. Not a retry: the peer has until the ACK timeout
 /// to answer.
-void Retransmission::probe() {
+void LossRecovery::probe() {
   probes_ = static_cast<uint8_t>(std::min(probes_ + 1u, kProbeDoublingsMax));
   responses_.forget();
   probe_deadline_ = kNever;
@@ -193,7 +194,7 @@ void Retransmission::probe() {
   probed_ = !recovering_;
 }
 
-void Retransmission::receiver_not_ready(Turn& turn, uint8_t timer_code) {
+void LossRecovery::rnr_nak(Turn& turn, uint8_t timer_code) {
   UROCE_ASSERT(send_.window.oldest() != send_.window.sent_end());
   if (holds_back(turn.now)) return;  // nothing went out since the last one: the network doubled it
   const uint8_t limit = send_.connection.attributes.rnr_retry;
@@ -213,11 +214,11 @@ void Retransmission::receiver_not_ready(Turn& turn, uint8_t timer_code) {
 }
 
 /// Counts a retry and has everything unanswered sent again.
-void Retransmission::retry(Turn& turn) {
+void LossRecovery::retry(Turn& turn) {
   if (count_retry(turn)) start_over();
 }
 
-void Retransmission::start_over() {
+void LossRecovery::start_over() {
   forget_recovery();
   shrink_window();
   note_resent(send_.connection, send_.window, send_.window.sent_end());
@@ -226,7 +227,7 @@ void Retransmission::start_over() {
 }
 
 /// Counts a retry. False: there was none left, and the oldest request has failed.
-bool Retransmission::count_retry(Turn& turn) {
+bool LossRecovery::count_retry(Turn& turn) {
   UROCE_ASSERT(send_.window.oldest() != send_.window.sent_end() && send_.connection.reliable);
   ack_deadline_ = kNever;
   lossy_ = true;
@@ -236,20 +237,20 @@ bool Retransmission::count_retry(Turn& turn) {
   return false;
 }
 
-void Retransmission::shrink_window() {
+void LossRecovery::shrink_window() {
   window_packets_ = std::max(std::min(kWindowLeast, window_packets_), window_packets_ / 2);
   answered_since_step_ = 0;
   UROCE_ASSERT(window_packets_ <= SendWindow::kPackets);
 }
 
 /// Goes by the shortest of some round trips: single ones are long for other reasons.
-[[gnu::noinline]] void Retransmission::share_path(Instant now) {
+[[gnu::noinline]] void LossRecovery::share_path(Instant now) {
   sharing_until_ = now + kSharingFor;
   if (std::exchange(shared_samples_, round_trip_.samples()) == round_trip_.samples()) return;
   shared_least_ = std::min(shared_least_, round_trip_.newest());
   if (++shared_trips_ < kTripsPerShare) return;
   shared_trips_ = 0;
-  const Duration seen = std::exchange(shared_least_, RoundTrip::kUnknown);
+  const Duration seen = std::exchange(shared_least_, RttEstimator::kUnknown);
   const Duration least = round_trip_.least();
   const Duration most = least + Duration{least.ns / 8} + kQueuedAlways;
   const auto packets = static_cast<int64_t>(window_packets_);
@@ -265,7 +266,7 @@ void Retransmission::shrink_window() {
   window_packets_ = static_cast<uint32_t>(std::clamp<int64_t>(fits, fewest, SendWindow::kPackets));
 }
 
-void Retransmission::grow_window(uint32_t answered, Instant now) {
+void LossRecovery::grow_window(uint32_t answered, Instant now) {
   if (now < sharing_until_) return;
   UROCE_ASSERT(window_packets_ >= kSharedLeast && answered_since_step_ < kAnsweredPerStep);
   const uint32_t since_step = answered_since_step_ + answered;
@@ -273,7 +274,7 @@ void Retransmission::grow_window(uint32_t answered, Instant now) {
   answered_since_step_ = static_cast<uint8_t>(since_step % kAnsweredPerStep);
 }
 
-void Retransmission::expire(Turn& turn) {
+void LossRecovery::expire(Turn& turn) {
   if (rnr_until_ != kNever) {
     if (turn.now >= rnr_until_) rnr_until_ = kNever;
     return;

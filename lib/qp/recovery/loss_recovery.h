@@ -6,10 +6,10 @@
 
 #include "base/contract.h"
 #include "base/time.h"
-#include "qp/reordering.h"
-#include "qp/round_trip.h"
+#include "qp/recovery/reordering.h"
+#include "qp/recovery/rtt_estimator.h"
+#include "qp/recovery/transport_timers.h"
 #include "qp/sending.h"
-#include "qp/transport_timers.h"
 #include "qp/turn.h"
 
 namespace uroce::qp {
@@ -25,53 +25,55 @@ namespace uroce::qp {
 /// long as the one before. Elsewhere a late peer may be a slow one: it gets one probe until it answers (with
 /// TransportOptions::tail_probes), and each that was sent in vain doubles what the next one waits. As long as
 /// no round trip is known a probe waits for a part of the ACK timeout.
-class Retransmission {
+class LossRecovery {
  public:
   /// Two runs of kPacketsPerAck: one is answered while the other goes. In a smaller window, which
   /// share_path() may make, each packet has to ask for its ACK.
   static constexpr uint32_t kWindowLeast = 32;
   static constexpr uint32_t kSharedLeast = 8;
 
-  explicit Retransmission(Sending& send) : send_(send) {}
+  explicit LossRecovery(Sending& send) : send_(send) {}
 
   void reset();
 
-  /// `psns` were answered, which is also heard(): all retry counters start over. True: with them a round trip
-  /// was measured that is to be shown.
-  [[nodiscard]] bool progress(uint32_t psns, Instant now);
+  /// `psns` were answered, which is also peer_alive(): all retry counters start over. True: with them a round
+  /// trip was measured that is to be shown.
+  [[nodiscard]] bool acknowledged(uint32_t psns, Instant now);
   /// Any answer, be it to what was answered before: a peer that is slow, or busy with what it got twice, is
   /// not a silent one. Each of our packets has an answer or none, so this does not go on by itself.
-  void heard(Instant now);
+  void peer_alive(Instant now);
   /// Packets went out, new ones or all from the oldest unanswered one on: the ACK timer starts anew. Not for
-  /// the oldest packet alone, which resent_oldest() is for.
+  /// the oldest packet alone, which oldest_sent() is for.
   void sent(Instant now);
 
-  /// The peer says that the oldest unanswered packet is missing: by a sequence NAK that names it (`named`),
-  /// or by the order of its answers. Acts once until there is progress or a timeout, for more of the same are
-  /// echoes of one loss; true when it did. After an RNR NAK or a timeout a sequence NAK is always an echo: it
-  /// answers packets behind the oldest one, and none of them has been sent since. Linux's rxe sends one for
-  /// what follows the packet that it has answered by an RNR NAK.
-  bool missing(Turn& turn, bool named);
+  /// A sequence NAK names the oldest unanswered packet: it is missing at the peer. Acts once until there is
+  /// progress or a timeout, for more of the same are echoes of one loss. After an RNR NAK or a timeout it is
+  /// always an echo: it answers packets behind the oldest one, and none of them has been sent since. Linux's
+  /// rxe sends one for what follows the packet that it has answered by an RNR NAK.
+  void sequence_nak(Turn& turn);
+  /// The order of the peer's answers says that the oldest one is missing. Acts once until there is progress
+  /// or a timeout; true when it did.
+  bool implied_nak(Turn& turn);
   /// Responses came before those that are due, up to `end`, where the first is kept: these are missing, as
   /// far as they have not been asked for again. Acts once until there is progress.
-  bool missing_responses(Turn& turn, Psn end);
+  bool responses_missing(Turn& turn, Psn end);
   /// Whether what is missing has been sent, or asked for, again: there is nothing to be done until progress.
-  [[nodiscard]] bool waits_for_missing() const {
+  [[nodiscard]] bool awaits_gap() const {
     return rewound_ || resends_oldest_ || (recovering_ && send_.window.oldest().before(alone_end_));
   }
   /// Whether the oldest response, which has not come, is lost and not merely late, as that of `psn` has come.
   [[nodiscard]] bool is_lost(Psn psn) const { return responses_.is_lost(send_.window.oldest(), psn); }
   /// A response that was answered before came again.
-  void response_came_again(Psn psn) { responses_.came_again(psn); }
+  void response_repeated(Psn psn) { responses_.came_again(psn); }
 
-  /// The oldest packet is to be sent again, alone; if that is a READ, up to wanted_end() at most.
-  [[nodiscard]] bool resends_oldest() const { return resends_oldest_; }
-  [[nodiscard]] Psn wanted_end() const { return wanted_end_; }
+  /// The oldest packet is to be sent again, alone; if that is a READ, up to resend_end() at most.
+  [[nodiscard]] bool retransmits_oldest() const { return resends_oldest_; }
+  [[nodiscard]] Psn resend_end() const { return wanted_end_; }
   /// The oldest packet, or all of a READ that is missing, up to `end` went alone, before `overtaken` frames
   /// that were built earlier. The ACK timer starts anew, but for a probe: a probe is no news of the peer.
-  void resent_oldest(Instant now, Psn end, size_t overtaken);
+  void oldest_sent(Instant now, Psn end, size_t overtaken);
   /// RNR NAK for the oldest unanswered packet.
-  void receiver_not_ready(Turn& turn, uint8_t timer_code);
+  void rnr_nak(Turn& turn, uint8_t timer_code);
 
   /// No packet may go out before the peer's RNR time has passed.
   [[nodiscard]] bool holds_back(Instant now) const { return rnr_until_ != kNever && now < rnr_until_; }
@@ -95,8 +97,8 @@ class Retransmission {
   /// To be called after each pump with kSharedLeast packets under way while others send short messages: makes
   /// the window as large as the path takes. Packets beyond that wait in a queue, with theirs behind them.
   void share_path(Instant now);
-  [[nodiscard]] const RoundTrip& round_trip() const { return round_trip_; }
-  /// The operation whose round trip is to be shown when progress() has said so.
+  [[nodiscard]] const RttEstimator& rtt() const { return round_trip_; }
+  /// The operation whose round trip is to be shown when acknowledged() has said so.
   [[nodiscard]] queue::SendOperation shown_operation() const { return shown_operation_; }
   [[nodiscard]] PathSeen path_seen() const {
     return {.samples = round_trip_.samples(), .round_trip = round_trip_.newest(), .timeouts = timeouts_seen_};
@@ -194,25 +196,25 @@ class Retransmission {
   Psn wanted_end_;              // behind what is to go
   Psn alone_end_;               // behind the last that went alone ...
   Instant alone_at_{};          // ... which was then
-  RoundTrip round_trip_;
+  RttEstimator round_trip_;
   Reordering responses_;  // on the path of the peer's
   // Of share_path():
-  Instant sharing_until_{INT64_MIN};             // nothing else makes the window larger
-  Duration shared_least_ = RoundTrip::kUnknown;  // round trip since it set the window, ...
-  uint32_t shared_samples_ = 0;                  // ... of those that it has seen, modulo 2^32, ...
-  uint8_t shared_trips_ = 0;                     // ... so many
+  Instant sharing_until_{INT64_MIN};                // nothing else makes the window larger
+  Duration shared_least_ = RttEstimator::kUnknown;  // round trip since it set the window, ...
+  uint32_t shared_samples_ = 0;                     // ... of those that it has seen, modulo 2^32, ...
+  uint8_t shared_trips_ = 0;                        // ... so many
 };
 
 /// What requester and completer share.
 struct SendSide : Sending {
   explicit SendSide(const QueuePairOptions& options) : Sending(options) {}
 
-  Retransmission retransmission{*this};
+  LossRecovery recovery{*this};
 };
 
 // In line, for they are called for every answer.
 
-inline void Retransmission::start_ack_timer(Instant now) {
+inline void LossRecovery::start_ack_timer(Instant now) {
   const uint8_t code = send_.connection.attributes.timeout;
   ack_deadline_ = kNever;
   if (code == kNoAckTimeout) return;
@@ -220,31 +222,31 @@ inline void Retransmission::start_ack_timer(Instant now) {
       now + ack_timeout(static_cast<uint8_t>(code + std::min<uint32_t>(silences_, kDoublingsMax)));
 }
 
-inline void Retransmission::heard(Instant now) {
+inline void LossRecovery::peer_alive(Instant now) {
   silences_ = 0;
   if (ack_deadline_ != kNever) start_ack_timer(now);
 }
 
-inline void Retransmission::start_probe_timer(Instant now) {
+inline void LossRecovery::start_probe_timer(Instant now) {
   const Duration patience = round_trip_.patience();
   probe_deadline_ = kNever;
   if (!lossy_) [[likely]] {
     if (send_.connection.tail_probes && probes_ == 0) probe_deadline_ = tail_deadline(now);
-  } else if (patience != RoundTrip::kUnknown) {
+  } else if (patience != RttEstimator::kUnknown) {
     probe_deadline_ = now + Duration{patience.ns << probes_};
   }
 }
 
 /// The tail went with what went last. While answers come they may come slowly, one after the other.
-inline Instant Retransmission::tail_deadline(Instant now) const {
+inline Instant LossRecovery::tail_deadline(Instant now) const {
   Duration patience = round_trip_.tail_patience();
-  if (patience == RoundTrip::kUnknown) [[unlikely]]
+  if (patience == RttEstimator::kUnknown) [[unlikely]]
     patience = first_patience();
   patience = Duration{patience.ns << vain_probes_};
   return std::max(sent_at_ + patience, now + Duration{patience.ns / 2});
 }
 
-inline bool Retransmission::progress(uint32_t psns, Instant now) {
+inline bool LossRecovery::acknowledged(uint32_t psns, Instant now) {
   UROCE_ASSERT(psns > 0);
   if (window_packets_ != SendWindow::kPackets) [[unlikely]]
     grow_window(psns, now);
