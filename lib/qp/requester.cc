@@ -41,12 +41,13 @@ void Requester::reset() {
 
 Pumped Requester::pump(Turn& turn, uint32_t budget) {
   UROCE_ASSERT(send_.connection.state() == State::kRts || send_.connection.state() == State::kSqd);
-  if (send_.recovery.holds_back(turn.now)) return {};
+  const LossRecovery::Next next = send_.recovery.next(turn.now);
+  if (next == LossRecovery::Next::kNothing) return {};
   uint32_t frames = 0;
   uint32_t resent_frames = 0;
   uint32_t frames_before_probe = UINT32_MAX;
   bool more = false;
-  if (send_.recovery.retransmits_oldest()) [[unlikely]] {
+  if (next == LossRecovery::Next::kOldest) [[unlikely]] {
     const Pumped resent = resend_oldest(turn, budget);
     if (resent.more || send_.connection.broken) return resent;
     frames = resent_frames = resent.frames;
@@ -287,8 +288,8 @@ wire::Headers Requester::headers_of(const SendRequest& request, const wire::Reth
   // starts, so that a request for what is missing of a part lies inside the original one.
   const uint32_t packet = send_.window.current_packet(request);
   uint32_t end = std::min(request.packets, ((packet >> request.part_shift) + 1) << request.part_shift);
-  if (send_.recovery.retransmits_oldest()) [[unlikely]]
-    end = std::min(end, packet + static_cast<uint32_t>(send_.recovery.resend_end() - send_.window.next()));
+  if (send_.recovery.oldest_due()) [[unlikely]]
+    end = std::min(end, packet + static_cast<uint32_t>(send_.recovery.due_end() - send_.window.next()));
   const uint64_t offset = uint64_t{packet} * send_.connection.mtu;
   const uint64_t length = std::min<uint64_t>(request.length, uint64_t{end} * send_.connection.mtu) - offset;
   UROCE_ASSERT(packet < end && length <= request.length);

@@ -1,3 +1,37 @@
+// Loss recovery of a requester: selective repeat, or go-back-N for a peer that buffers nothing.
+//
+// A gap is known from a sequence NAK, an implied NAK (the order of the peer's answers), responses that others
+// have overtaken, a probe (tail_loss_probe.h) or an ACK timeout (ack_timer.h). The oldest packet is sent
+// again alone at first. If its ACK covers more, the peer buffers (peer_buffering.h), and the next gap follows
+// from the ACK, up to the recovery point (RFC 6675). Else recovery is go-back-N.
+//
+//   event               | next phase
+//   sequence NAK        | kSelective, or kGoBackN where an attempt is not worth it; an echo changes nothing
+//   responses overtaken | kSelective
+//   implied NAK         | kGoBackN; kRnrWait stays
+//   RNR NAK             | kRnrWait until its time has passed, then kGoBackN
+//   probe timer         | kProbe; kSelective stays
+//   ACK timeout         | kGoBackN
+//   acknowledged        | kOpen; kSelective and kProbe stay while a READ is answered in part, kSelective also
+//                       | for the next gap; both become kGoBackN when the peer buffers nothing
+//
+// Two facts cross the phases until there is progress. A gap that was handled makes further NAKs echoes, also
+// while a probe is under way. The loss window of one packet stays while responses are asked for again.
+//
+// Decision: selective repeat (`recovery.selective`): the responder buffers out-of-order packets, and the
+// requester retransmits only the gaps. A window that goes again for one packet fills the path, and may be
+// lost again. Cost: one gap in a round trip, and buffers that a peer may fill for nothing.
+//
+// Decision: missing READ responses are requested alone, up to the first that is buffered, and an ACK behind
+// them counts when they have come. The rest of the READ need not be sent again. Cost: one gap at a time, so
+// READs recover more slowly than WRITEs (tests/sim/goodput.txt).
+//
+// Decision: after an ACK timeout or an RNR NAK only the oldest packet is sent until it is answered, and a
+// sequence NAK that names it is an echo. The peer may not be able to take more, and Linux's rxe sends such a
+// NAK behind each RNR NAK. Cost: a round trip before the others follow.
+//
+// Decision: the window halves at each go-back-N, to 32 at least, and grows by one packet for eight answered.
+// A peer with short queues would drown in the repetitions. Cost: a long path is filled slowly after a loss.
 #include "qp/recovery/loss_recovery.h"
 
 #include <algorithm>
@@ -23,52 +57,45 @@ namespace {
 }  // namespace
 
 void LossRecovery::reset() {
-  ack_deadline_ = rnr_until_ = kNever;
-  retries_ = rnr_retries_ = silences_ = 0;
-  rewound_ = alone_only_ = false;
+  enter(Phase::kOpen);
+  ack_.reset();
+  probe_.reset();
+  rtt_.reset();
+  responses_.reset();
+  buffering_.reset();
+  gap_handled_ = loss_window_ = path_reorders_ = false;
+  rnr_retries_ = 0;
+  resent_.cumulative = true;
   window_packets_ = SendWindow::kPackets;
   answered_since_step_ = 0;
-  lossy_ = peer_keeps_ = reorders_ = false;
-  alone_tells_ = true;
-  trials_ = losses_ = vain_probes_ = 0;
-  forget_recovery();
-  round_trip_.reset();
-  responses_.reset();
   sharing_until_ = Instant{INT64_MIN};
   shared_least_ = RttEstimator::kUnknown;
   shared_trips_ = 0;
 }
 
-/// Ends what was sent again alone, and its timing: everything unanswered is to be sent again.
-void LossRecovery::forget_recovery() {
-  end_recovery();
-  resends_oldest_ = false;
-  probes_ = 0;
-  round_trip_.cancel();
-  probe_deadline_ = kNever;
-}
-
 void LossRecovery::sent(Instant now) {
   UROCE_ASSERT(send_.window.oldest() != send_.window.sent_end());
-  note_departure(now);
-  start_ack_timer(now);
+  if (phase_ == Phase::kRnrWait) [[unlikely]]
+    phase_ = Phase::kGoBackN;
+  probe_.sent(now);
+  ack_.start(ack_code(), now);
   // Of what goes for the first time, so that no answer is too early; a late one costs patience.
   if (const Psn end = send_.window.sent_end(); end != sent_end_) [[likely]] {
-    if (round_trip_.begin(std::exchange(sent_end_, end), end, now)) [[unlikely]]
+    if (rtt_.begin(std::exchange(sent_end_, end), end, now)) [[unlikely]]
       shown_operation_ = send_.window.newest_operation();
   }
-  if (probe_deadline_ == kNever) start_probe_timer(now);
+  if (!probe_.runs()) start_probe_timer(now);
 }
 
 void LossRecovery::sequence_nak(Turn& turn) {
-  if (rewound_ || resends_oldest_ || alone_only_) return;
-  if (!may_go_alone()) return retry(turn);
-  if (count_retry(turn)) go_alone(send_.window.sent_end());
+  if (gap_handled_ || oldest_due_ || loss_window_) return;
+  if (!may_go_alone()) return go_back(turn);
+  if (may_retry(turn)) go_alone(send_.window.sent_end());
 }
 
 bool LossRecovery::implied_nak(Turn& turn) {
-  if (rewound_ || resends_oldest_) return false;
-  retry(turn);
+  if (gap_handled_ || oldest_due_) return false;
+  go_back(turn);
   return true;
 }
 
@@ -77,7 +104,7 @@ bool LossRecovery::responses_missing(Turn& turn, Psn end) {
   if (!send_.connection.transport.selective_repeat) [[unlikely]]
     return implied_nak(turn);
   if (awaits_gap() || send_.window.unanswered() == 0) return false;
-  if (!count_retry(turn)) return true;
+  if (!may_retry(turn)) return true;
   responses_.asked(send_.window.oldest());
   go_alone(end);
   return true;
@@ -86,157 +113,158 @@ bool LossRecovery::responses_missing(Turn& turn, Psn end) {
 /// Whether the oldest packet, which a NAK names, is sent again without all that is behind it.
 bool LossRecovery::may_go_alone() {
   if (send_.window.unanswered() < 2 || !send_.connection.transport.selective_repeat) return false;
-  if (trials_ == kTrialsMax && ++losses_ % kLossesPerTrial != 0) return false;
-  // What was behind a READ that went alone is missing, too: a trial that has shown that.
-  const bool nothing_kept = !alone_tells_ && !peer_keeps_ && send_.window.oldest() == alone_end_;
-  if (nothing_kept) add_trial();
-  return !nothing_kept;
+  if (!buffering_.may_attempt()) return false;
+  // What was behind a READ that went alone is missing, too: an attempt that has failed.
+  const bool failed = !resent_.cumulative && !buffering_.seen() && send_.window.oldest() == resent_.end;
+  if (failed) buffering_.refute();
+  return !failed;
 }
 
 void LossRecovery::go_alone(Psn end) {
-  wanted_end_ = end;
-  recovering_ = resends_oldest_ = true;
-  probed_ = false;
-  rewound_ = true;  // another NAK is an echo
-  round_trip_.cancel();
+  UROCE_ASSERT(phase_ != Phase::kRnrWait);
+  phase_ = Phase::kSelective;
+  due_end_ = end;
+  oldest_due_ = true;
+  gap_handled_ = true;
+  rtt_.cancel();
+}
+
+/// Counts a retry and has everything unanswered sent again.
+void LossRecovery::go_back(Turn& turn) {
+  if (may_retry(turn)) start_over();
+}
+
+void LossRecovery::start_over() {
+  shrink_window();
+  // A peer that has asked for time gets it.
+  rewind(phase_ == Phase::kRnrWait ? Phase::kRnrWait : Phase::kGoBackN);
+  gap_handled_ = true;
+}
+
+/// Everything unanswered is to be sent again, in a phase that does so.
+void LossRecovery::rewind(Phase phase) {
+  note_resent(send_.connection, send_.window, send_.window.sent_end());
+  send_.window.rewind();
+  enter(phase);
+}
+
+/// Counts a retry. False: there was none left, and the oldest request has failed.
+bool LossRecovery::may_retry(Turn& turn) {
+  UROCE_ASSERT(send_.window.oldest() != send_.window.sent_end() && send_.connection.reliable);
+  probe_.note_loss();
+  if (ack_.may_retry(send_.connection.attributes.retry_count)) return true;
+  turn.counters.add(Counter::kRetryExceeded);
+  fail_oldest_send(send_.connection, turn, CompletionStatus::kRetryExceeded);
+  return false;
+}
+
+/// Begins a phase in which nothing goes alone, and nothing that went is timed.
+void LossRecovery::enter(Phase phase) {
+  UROCE_ASSERT(phase != Phase::kProbe && phase != Phase::kSelective);
+  end_alone();
+  phase_ = phase;
+  oldest_due_ = false;
+  probe_.cancel();
+  rtt_.cancel();
+}
+
+void LossRecovery::end_alone() {
+  phase_ = Phase::kOpen;
+  gaps_ = 0;
+  buffered_packets_ = 0;
 }
 
 void LossRecovery::oldest_sent(Instant now, Psn end, size_t overtaken) {
-  UROCE_ASSERT(end.after(send_.window.oldest()));
+  UROCE_ASSERT(end.after(send_.window.oldest()) && oldest_due_);
+  const bool selective = phase_ == Phase::kSelective;
+  const bool probe = probe_.probes() > 0;
   note_resent(send_.connection, send_.window, end);
-  resends_oldest_ = false;
-  alone_end_ = end;
-  alone_at_ = now;
-  alone_timed_ = recovering_ && probes_ == 0;
-  alone_tells_ = queue::is_message(send_.window.head().operation);
-  recovery_end_ =
-      send_.window.next() - static_cast<uint32_t>(std::min<size_t>(overtaken, send_.window.unanswered()));
+  oldest_due_ = false;
+  const auto behind = static_cast<uint32_t>(std::min<size_t>(overtaken, send_.window.unanswered()));
+  resent_ = {.end = end,
+             .recovery_point = send_.window.next() - behind,
+             .at = now,
+             .cumulative = queue::is_message(send_.window.head().operation),
+             .timed = selective && !probe};
   // What has gone since the last time comes to as much as always at most, and what had gone before is there.
   constexpr uint32_t kMost = SendWindow::kPacketsMax - SendWindow::kPackets;
-  if (recovering_ && peer_keeps_) {
+  if (selective && buffering_.seen()) {
     const uint32_t gone = std::min(SendWindow::kPackets, send_.connection.flow_limit.window());
-    kept_packets_ = std::min(kept_packets_ + gone, kMost);
+    buffered_packets_ = std::min(buffered_packets_ + gone, kMost);
   }
-  note_departure(now);
+  probe_.sent(now);
   // The peer's silence goes on while it is probed.
-  if (probes_ == 0 || ack_deadline_ == kNever) start_ack_timer(now);
+  if (!probe || !ack_.runs()) ack_.start(ack_code(), now);
   start_probe_timer(now);
 }
 
-/// Counts a trial that has shown that the peer keeps nothing of what comes early.
-void LossRecovery::add_trial() { trials_ = static_cast<uint8_t>(std::min(trials_ + 1u, kTrialsMax)); }
-
-void LossRecovery::note_kept() {
-  peer_keeps_ = true;
-  trials_ = 0;
+/// There was progress in another phase than kOpen.
+void LossRecovery::advance(Instant now) {
+  gap_handled_ = loss_window_ = false;
+  rnr_retries_ = 0;
+  if (phase_ == Phase::kProbe || phase_ == Phase::kSelective) return advance_alone(now);
+  UROCE_ASSERT(!oldest_due_ && gaps_ == 0 && buffered_packets_ == 0);
+  phase_ = Phase::kOpen;
 }
 
 /// There was progress after the oldest packet was to go alone.
-void LossRecovery::go_on(Instant now) {
+void LossRecovery::advance_alone(Instant now) {
   const Psn oldest = send_.window.oldest();
-  const bool gone = !std::exchange(resends_oldest_, false);
-  if (probed_ && probes_ > 0 && !lossy_) note_probe(gone, now);
+  const bool selective = phase_ == Phase::kSelective;
+  const bool left = !std::exchange(oldest_due_, false);
+  const Duration took = now - resent_.at;
+  if (!selective) probe_.judge(rtt_, left, took);
   // What is answered before the repetition can have been was not lost.
-  reorders_ |= recovering_ && alone_tells_ && probes_ == 0 &&
-               (!gone || now - alone_at_ < Duration{round_trip_.least().ns / 2});
-  if (!gone) return end_recovery();
-  if (std::exchange(alone_timed_, false) && !reorders_) round_trip_.take(now - alone_at_);
-  if (oldest.before(alone_end_)) return;  // a READ is being answered
-  const bool alone = oldest == alone_end_;
-  if (recovering_ && alone_tells_ && !alone) note_kept();
-  if (send_.window.unanswered() == 0 || !alone_tells_ || (probed_ && !alone)) return end_recovery();
-  steps_ = alone ? static_cast<uint8_t>(steps_ + 1) : uint8_t{0};
-  // So many are not lost one behind the other: the peer keeps nothing, or nothing any more.
-  if (steps_ == (recovering_ && !peer_keeps_ ? 1 : kStepsMax)) {
-    if (recovering_) add_trial();
-    peer_keeps_ = peer_keeps_ && !recovering_;
+  path_reorders_ |= selective && resent_.cumulative && probe_.probes() == 0 &&
+                    (!left || took < Duration{rtt_.least().ns / 2});
+  if (!left) return end_alone();
+  if (std::exchange(resent_.timed, false) && !path_reorders_) rtt_.take(took);
+  if (oldest.before(resent_.end)) return;  // a READ is being answered
+  const bool alone = oldest == resent_.end;
+  if (selective && resent_.cumulative && !alone) buffering_.confirm();
+  if (send_.window.unanswered() == 0 || !resent_.cumulative || (!selective && !alone)) return end_alone();
+  gaps_ = alone ? static_cast<uint8_t>(gaps_ + 1) : uint8_t{0};
+  // So many are not lost one behind the other: the peer buffers nothing, or nothing any more.
+  if (gaps_ == (selective ? buffering_.gaps_max() : PeerBuffering::kGapsMax)) {
+    if (selective) buffering_.refute();
     return start_over();
   }
-  if (probed_) return;
-  recovering_ = oldest.before(recovery_end_) && !reorders_;
-  recovering_ ? go_alone(send_.window.sent_end()) : end_recovery();
-}
-
-/// After the answer to what was probed. The probe was in vain if the answer came before it can have been one
-/// to the probe (`gone`: that has left), or so late that the peer was off.
-void LossRecovery::note_probe(bool gone, Instant now) {
-  const Duration took = now - alone_at_;
-  const bool vain =
-      !gone || took < Duration{round_trip_.least().ns / 2} || took > round_trip_.tail_patience();
-  const uint32_t probes = vain ? std::min(vain_probes_ + 1u, kVainDoublingsMax) : vain_probes_ / 2u;
-  vain_probes_ = static_cast<uint8_t>(probes);
-}
-
-/// How long a probe waits before any round trip is known: a part of the ACK timeout, if there is one.
-[[gnu::noinline]] Duration LossRecovery::first_patience() const {
-  const uint8_t code = send_.connection.attributes.timeout;
-  if (code == kNoAckTimeout) return RttEstimator::kPatienceFirst;
-  return std::max(Duration{ack_timeout(code).ns / kFirstPatiencePart}, RttEstimator::kPatienceFirst);
-}
-
-void LossRecovery::end_recovery() {
-  probed_ = recovering_ = false;
-  steps_ = 0;
-  kept_packets_ = 0;
+  if (!selective) return;
+  if (!oldest.before(resent_.recovery_point) || path_reorders_) return end_alone();
+  go_alone(send_.window.sent_end());
 }
 
 /// Has the oldest packet sent again, as its answer is late. Not a retry: the peer has until the ACK timeout
 /// to answer.
 void LossRecovery::probe() {
-  probes_ = static_cast<uint8_t>(std::min(probes_ + 1u, kProbeDoublingsMax));
+  probe_.expired();
   responses_.forget();
-  probe_deadline_ = kNever;
-  round_trip_.cancel();
+  rtt_.cancel();
   if (send_.window.unanswered() == 0) return;
-  resends_oldest_ = true;
+  oldest_due_ = true;
   // Of a READ what was asked for again last, or all.
-  if (!recovering_ || !send_.window.oldest().before(wanted_end_)) wanted_end_ = send_.window.sent_end();
-  probed_ = !recovering_;
+  const bool selective = phase_ == Phase::kSelective;
+  if (!selective || !send_.window.oldest().before(due_end_)) due_end_ = send_.window.sent_end();
+  if (!selective) phase_ = Phase::kProbe;
 }
 
 void LossRecovery::rnr_nak(Turn& turn, uint8_t timer_code) {
   UROCE_ASSERT(send_.window.oldest() != send_.window.sent_end());
-  if (holds_back(turn.now)) return;  // nothing went out since the last one: the network doubled it
+  if (next(turn.now) == Next::kNothing)
+    return;  // nothing went out since the last one: the network doubled it
   const uint8_t limit = send_.connection.attributes.rnr_retry;
   if (limit != kRnrRetryForEver && ++rnr_retries_ > limit) {
     fail_oldest_send(send_.connection, turn, CompletionStatus::kRnrRetryExceeded);
     return;
   }
   // The peer is there and answers: what it may have missed before does not count any more.
-  retries_ = 0;
-  rewound_ = false;
-  alone_only_ = true;
-  note_resent(send_.connection, send_.window, send_.window.sent_end());
-  send_.window.rewind();
-  forget_recovery();
-  ack_deadline_ = kNever;
+  ack_.forgive();
+  ack_.stop();
+  gap_handled_ = false;
+  loss_window_ = true;
+  rewind(Phase::kRnrWait);
   rnr_until_ = turn.now + rnr_wait(timer_code);
 }
-
-/// Counts a retry and has everything unanswered sent again.
-void LossRecovery::retry(Turn& turn) {
-  if (count_retry(turn)) start_over();
-}
-
-void LossRecovery::start_over() {
-  forget_recovery();
-  shrink_window();
-  note_resent(send_.connection, send_.window, send_.window.sent_end());
-  send_.window.rewind();
-  rewound_ = true;
-}
-
-/// Counts a retry. False: there was none left, and the oldest request has failed.
-bool LossRecovery::count_retry(Turn& turn) {
-  UROCE_ASSERT(send_.window.oldest() != send_.window.sent_end() && send_.connection.reliable);
-  ack_deadline_ = kNever;
-  lossy_ = true;
-  if (++retries_ <= send_.connection.attributes.retry_count) return true;
-  turn.counters.add(Counter::kRetryExceeded);
-  fail_oldest_send(send_.connection, turn, CompletionStatus::kRetryExceeded);
-  return false;
-}
-
 void LossRecovery::shrink_window() {
   window_packets_ = std::max(std::min(kWindowLeast, window_packets_), window_packets_ / 2);
   answered_since_step_ = 0;
@@ -246,12 +274,12 @@ void LossRecovery::shrink_window() {
 /// Goes by the shortest of some round trips: single ones are long for other reasons.
 [[gnu::noinline]] void LossRecovery::share_path(Instant now) {
   sharing_until_ = now + kSharingFor;
-  if (std::exchange(shared_samples_, round_trip_.samples()) == round_trip_.samples()) return;
-  shared_least_ = std::min(shared_least_, round_trip_.newest());
+  if (std::exchange(shared_samples_, rtt_.samples()) == rtt_.samples()) return;
+  shared_least_ = std::min(shared_least_, rtt_.newest());
   if (++shared_trips_ < kTripsPerShare) return;
   shared_trips_ = 0;
   const Duration seen = std::exchange(shared_least_, RttEstimator::kUnknown);
-  const Duration least = round_trip_.least();
+  const Duration least = rtt_.least();
   const Duration most = least + Duration{least.ns / 8} + kQueuedAlways;
   const auto packets = static_cast<int64_t>(window_packets_);
   const int64_t fits = seen > most ? packets * most.ns / seen.ns : packets + packets / 8;
@@ -275,22 +303,22 @@ void LossRecovery::grow_window(uint32_t answered, Instant now) {
 }
 
 void LossRecovery::expire(Turn& turn) {
-  if (rnr_until_ != kNever) {
-    if (turn.now >= rnr_until_) rnr_until_ = kNever;
+  if (phase_ == Phase::kRnrWait) {
+    if (turn.now >= rnr_until_) phase_ = Phase::kGoBackN;
     return;
   }
-  if (turn.now < ack_deadline_) {
-    if (turn.now >= probe_deadline_) probe();
+  if (turn.now < ack_.deadline()) {
+    if (turn.now >= probe_.deadline()) probe();
     return;
   }
   turn.counters.add(Counter::kAckTimeout);
   ++send_.connection.incidents.timeouts;
-  ++silences_;
+  ack_.expired();
   ++timeouts_seen_;
-  retry(turn);
+  go_back(turn);
   // A response to the retransmission may be missing again.
-  rewound_ = false;
-  alone_only_ = true;
+  gap_handled_ = false;
+  loss_window_ = true;
 }
 
 }  // namespace uroce::qp
