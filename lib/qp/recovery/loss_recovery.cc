@@ -20,11 +20,12 @@
 //
 // Decision: selective repeat (`recovery.selective`): the responder buffers out-of-order packets, and the
 // requester retransmits only the gaps. A window that goes again for one packet fills the path, and may be
-// lost again. Cost: one gap in a round trip, and buffers that a peer may fill for nothing.
+// lost again. Cost: one gap in a round trip, and buffers that a peer may fill for nothing. Figures:
+// tests/sim/goodput.txt, and for go-back-N the rows `.gbn` of `perf/run --only loss`.
 //
 // Decision: missing READ responses are requested alone, up to the first that is buffered, and an ACK behind
 // them counts when they have come. The rest of the READ need not be sent again. Cost: one gap at a time, so
-// READs recover more slowly than WRITEs (tests/sim/goodput.txt).
+// READs recover more slowly than WRITEs.
 //
 // Decision: after an ACK timeout or an RNR NAK only the oldest packet is sent until it is answered, and a
 // sequence NAK that names it is an echo. The peer may not be able to take more, and Linux's rxe sends such a
