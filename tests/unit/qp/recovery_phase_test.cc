@@ -187,6 +187,26 @@ TEST_F(RecoveryPhase, WithoutSelectiveRepeatEachGapGoesBack) {
   EXPECT_FALSE(recovery.responses_missing(turn, Psn(kFirst + 2))) << "an echo";
 }
 
+/// The answer to a READ says nothing of what is behind it; the NAK that follows does.
+TEST_F(RecoveryPhase, ANakBehindAReadThatWentAloneIsAFailedAttempt) {
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    const uint32_t read = side.window.next().value();
+    send(1, SendOperation::kRead);
+    send(3);
+    EXPECT_TRUE(recovery.responses_missing(turn, Psn(read + 1)));
+    send_oldest();
+    acknowledge(read);
+    expect(Phase::kOpen, Next::kOnward);
+    recovery.sequence_nak(turn);
+    expect(Phase::kGoBackN, Next::kOnward);
+    send_again();
+    acknowledge(read + 3);
+  }
+  send(5);
+  recovery.sequence_nak(turn);
+  expect(Phase::kGoBackN, Next::kOnward);
+}
+
 TEST_F(RecoveryPhase, AnRnrNakLetsNothingGoUntilItsTimeAndThenTheOldest) {
   send(3);
   recovery.rnr_nak(turn, kRnrCode);
