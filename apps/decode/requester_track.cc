@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "qp/transport_timers.h"
+#include "qp/recovery/transport_timers.h"
 
 namespace uroce::decode {
 namespace {

@@ -44,10 +44,10 @@ void Completer::receive(const wire::Packet& packet, Turn& turn) {
 /// An answer to what was answered before. If that is the newest so far its credits count: a peer that has got
 /// new receives may say so unasked.
 void Completer::receive_stale(const wire::Packet& packet, Turn& turn) {
-  send_.retransmission.heard(turn.now);
+  send_.recovery.peer_alive(turn.now);
   turn.counters.add(Counter::kDropStaleAck);
   if (packet.row->family == wire::Family::kReadResponse)
-    send_.retransmission.response_came_again(packet.headers.bth.psn);
+    send_.recovery.response_repeated(packet.headers.bth.psn);
   const wire::Aeth& aeth = packet.headers.aeth;
   if (!packet.row->headers.has(wire::Header::kAeth) || aeth.kind != AethKind::kAck) return;
   if (packet.headers.bth.psn == send_.window.oldest() - 1u)
@@ -65,14 +65,14 @@ void Completer::receive_refusal(const wire::Packet& packet, Turn& turn) {
   if (packet.row->opcode.operation() != wire::Operation::kAcknowledge || !known ||
       psn.after(send_.window.sent_end()))
     return drop(turn);
-  send_.retransmission.heard(turn.now);
+  send_.recovery.peer_alive(turn.now);
   if (!reach(psn, turn) || psn == send_.window.sent_end()) return;
   UROCE_PROBE3(nak_received, send_.connection.number.value, psn.value(),
                static_cast<uint32_t>(aeth.kind) << 5 | aeth.value);
   if (aeth.kind == AethKind::kRnrNak) {
     turn.counters.add(Counter::kRnrNakReceived);
     ++send_.connection.incidents.rnr_naks_received;
-    send_.retransmission.receiver_not_ready(turn, aeth.value);
+    send_.recovery.rnr_nak(turn, aeth.value);
     return;
   }
   receive_nak(aeth, turn);
@@ -80,7 +80,7 @@ void Completer::receive_refusal(const wire::Packet& packet, Turn& turn) {
 
 /// Drops a packet that answers nothing that was sent.
 void Completer::drop(Turn& turn) {
-  send_.retransmission.heard(turn.now);
+  send_.recovery.peer_alive(turn.now);
   turn.counters.add(Counter::kDropBadAck);
 }
 
@@ -90,7 +90,7 @@ void Completer::receive_nak(const wire::Aeth& aeth, Turn& turn) {
   turn.counters.add(counter_of(code));
   ++send_.connection.incidents.naks_received;
   if (code == NakCode::kSequenceError) {
-    send_.retransmission.missing(turn, true);
+    send_.recovery.sequence_nak(turn);
   } else {
     fail_oldest_send(send_.connection, turn, status_of(code));
   }
@@ -100,7 +100,7 @@ void Completer::receive_ack(Psn psn, Turn& turn) {
   if (acknowledge_before(psn + 1, turn)) return;
   // It counts when the responses before it have come, which may not be said once more.
   if (!std::exchange(acks_ahead_, true) || psn.after(acknowledged_)) acknowledged_ = psn;
-  send_.retransmission.heard(turn.now);
+  send_.recovery.peer_alive(turn.now);
   miss_before(psn + 1, turn);
 }
 
@@ -119,14 +119,14 @@ inline void Completer::settle(uint32_t psns, Turn& turn) {
   UROCE_ASSERT(psns > 0);
   send_.window.settle();
   send_.connection.acknowledged_in = static_cast<uint32_t>(turn.call);
-  if (send_.retransmission.progress(psns, turn.now)) [[unlikely]]
+  if (send_.recovery.acknowledged(psns, turn.now)) [[unlikely]]
     show_round_trip(turn);
 }
 
 void Completer::show_round_trip(const Turn& turn) {
   if (turn.latencies == nullptr) return;
-  const Latency latency = latency_of(send_.retransmission.shown_operation());
-  turn.latencies->of(latency).record(send_.retransmission.round_trip().newest().ns);
+  const Latency latency = latency_of(send_.recovery.shown_operation());
+  turn.latencies->of(latency).record(send_.recovery.rtt().newest().ns);
 }
 
 /// Reports and retires the oldest requests that are messages, as far as all of their packets are before
@@ -180,8 +180,8 @@ inline bool Completer::reach(Psn psn, Turn& turn) {
 
 /// Notes that the response before this one, or all those of an earlier request, were lost.
 void Completer::note_missing(Turn& turn) {
-  send_.retransmission.heard(turn.now);
-  if (send_.retransmission.missing(turn, false)) turn.counters.add(Counter::kImpliedNak);
+  send_.recovery.peer_alive(turn.now);
+  if (send_.recovery.implied_nak(turn)) turn.counters.add(Counter::kImpliedNak);
 }
 
 /// Completes the head, an atomic, ATOMIC WRITE or FLUSH, whose response has come.
@@ -235,7 +235,7 @@ bool Completer::reach_by_response(const wire::Packet& packet, Turn& turn) {
   const Psn psn = packet.headers.bth.psn;
   if (psn == send_.window.oldest()) return true;
   if (acknowledge_before(psn, turn)) return !send_.connection.broken;
-  send_.retransmission.heard(turn.now);
+  send_.recovery.peer_alive(turn.now);
   early_ = psn;
   send_.connection.again = send_.connection.may_keep(psn, send_.window.oldest());
   if (!send_.connection.again) lose_early(turn);
@@ -249,13 +249,13 @@ void Completer::lose_early(Turn& turn) {
 
 bool Completer::reach_kept(Psn psn, Turn& turn) {
   if (acknowledge_before(psn, turn)) return !send_.connection.broken;
-  if (send_.retransmission.is_lost(early_)) miss_before(psn, turn);
+  if (send_.recovery.is_lost(early_)) miss_before(psn, turn);
   return false;
 }
 
 /// Has the responses before `end` asked for again that are missing.
 void Completer::miss_before(Psn end, Turn& turn) {
-  if (send_.retransmission.missing_responses(turn, end)) turn.counters.add(Counter::kImpliedNak);
+  if (send_.recovery.responses_missing(turn, end)) turn.counters.add(Counter::kImpliedNak);
 }
 
 /// Receives a READ response for a head that is no READ: one without payload answers an ATOMIC WRITE or a
@@ -345,7 +345,7 @@ void Completer::fail_access(Turn& turn) {
 /// response is to be shown again.
 bool Completer::invalidate(const SendRequest& head, Turn& turn) {
   using mem::Invalidation;
-  send_.retransmission.heard(turn.now);
+  send_.recovery.peer_alive(turn.now);
   const Invalidation::Answer answer =
       begin_invalidation(send_.connection, turn, head.invalidate, Waiter::kSend);
   send_.connection.again = answer == Invalidation::Answer::kBusy;

@@ -5,7 +5,7 @@
 #include "base/latencies.h"
 #include "qp/connection.h"
 #include "qp/local_memory.h"
-#include "qp/retransmission.h"
+#include "qp/recovery/loss_recovery.h"
 #include "qp/send_window.h"
 #include "qp/turn.h"
 #include "wire/packet.h"

@@ -226,7 +226,7 @@ void QueuePair::moved(Duration by) {
   send_.connection.write_replies.forget_call();
   send_.connection.acknowledged_in = 0;
   send_.connection.flow_limit.shift(by);
-  send_.retransmission.shift(by);
+  send_.recovery.shift(by);
   responder().shift(by);
   notification_.shift(by);
 }
@@ -324,11 +324,11 @@ bool QueuePair::answer(Turn& turn, uint32_t budget) {
 
 void QueuePair::expire(Turn& turn) {
   send_.connection.flow_limit.expire(turn.now);
-  if (turn.now < send_.retransmission.deadline()) return;
+  if (turn.now < send_.recovery.deadline()) return;
   // The answer may be among the packets that are not received yet.
   if (send_.connection.stalled) [[unlikely]]
-    return send_.retransmission.heard(turn.now);
-  send_.retransmission.expire(turn);
+    return send_.recovery.peer_alive(turn.now);
+  send_.recovery.expire(turn);
   settle(turn);
 }
 

@@ -14,9 +14,9 @@
 #include "qp/congestion/notification_point.h"
 #include "qp/connection.h"
 #include "qp/placements.h"
+#include "qp/recovery/loss_recovery.h"
 #include "qp/requester.h"
 #include "qp/responder.h"
-#include "qp/retransmission.h"
 #include "qp/send_window.h"
 #include "qp/traffic.h"
 #include "qp/turn.h"
@@ -120,7 +120,7 @@ class QueuePair final : public PlacementOwner {
   /// for it acknowledges all that was before; false: these are missing.
   bool reach_response(Psn psn, Turn& turn);
   /// reach_response() would do nothing until the response that is due has come.
-  [[nodiscard]] bool waits_for_response() const { return send_.retransmission.waits_for_missing(); }
+  [[nodiscard]] bool waits_for_response() const { return send_.recovery.awaits_gap(); }
 
   /// True when the queue pair may move to another poller between two turns: it is connected, and nothing of
   /// it is under way on its poller but what moved() takes along.
@@ -175,7 +175,7 @@ class QueuePair final : public PlacementOwner {
   /// Next moment at which expire() wants to be called; kNever for none. Changes in receive(), pump(),
   /// modify(), expire().
   [[nodiscard]] Instant deadline() const {
-    return std::min(send_.retransmission.deadline(), send_.connection.flow_limit.deadline());
+    return std::min(send_.recovery.deadline(), send_.connection.flow_limit.deadline());
   }
   void expire(Turn& turn);
 

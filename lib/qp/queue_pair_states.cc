@@ -157,7 +157,7 @@ void QueuePair::reset_sends(Psn first) {
   send_.window.reset(first);
   requester_.reset();
   completer_.reset();
-  send_.retransmission.reset();
+  send_.recovery.reset();
 }
 
 /// The device's options, but for the algorithm. Without answers there are no round trips, by which Swift
@@ -171,15 +171,14 @@ CongestionOptions QueuePair::congestion_options() const {
 }
 
 void QueuePair::begin_flow_limit() {
-  send_.connection.flow_limit.begin(congestion_options(), send_.connection.mtu,
-                                    send_.retransmission.path_seen());
+  send_.connection.flow_limit.begin(congestion_options(), send_.connection.mtu, send_.recovery.path_seen());
 }
 
 CongestionState QueuePair::congestion() const {
   const FlowLimit& limit = send_.connection.flow_limit;
-  const RoundTrip& round_trip = send_.retransmission.round_trip();
+  const RttEstimator& round_trip = send_.recovery.rtt();
   return {.control = send_.connection.control,
-          .window = send_.connection.reliable ? send_.retransmission.window_within(limit.window()) : 0,
+          .window = send_.connection.reliable ? send_.recovery.window_within(limit.window()) : 0,
           .mbps = limit.rate(),
           .cnps = limit.cnps(),
           .smoothed_ns = round_trip.smoothed().ns,
@@ -277,7 +276,7 @@ void QueuePair::change_state(Turn& turn) {
 void QueuePair::end(Turn& turn) {
   UROCE_ASSERT(state() == State::kErr);
   send_.connection.attributes.draining = false;
-  send_.retransmission.reset();
+  send_.recovery.reset();
   flush(turn);
   if (send_.connection.receives.are_shared()) send_.connection.raise(Event::kLastReceive);
   // The queue pair's own queue may have been posted to meanwhile: the next pump flushes that.

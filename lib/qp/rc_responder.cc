@@ -8,7 +8,7 @@
 #include "qp/message_checks.h"
 #include "qp/packet_checks.h"
 #include "qp/placements.h"
-#include "qp/transport_timers.h"
+#include "qp/recovery/transport_timers.h"
 #include "qp/xrc_target.h"
 
 namespace uroce::qp {

@@ -9,7 +9,7 @@
 #include "qp/inbound_message.h"
 #include "qp/local_memory.h"
 #include "qp/message_checks.h"
-#include "qp/reordering.h"
+#include "qp/recovery/reordering.h"
 #include "qp/request_context.h"
 #include "qp/responder.h"
 #include "qp/response_queue.h"

@@ -41,12 +41,13 @@ void Requester::reset() {
 
 Pumped Requester::pump(Turn& turn, uint32_t budget) {
   UROCE_ASSERT(send_.connection.state() == State::kRts || send_.connection.state() == State::kSqd);
-  if (send_.retransmission.holds_back(turn.now)) return {};
+  const LossRecovery::Next next = send_.recovery.next(turn.now);
+  if (next == LossRecovery::Next::kNothing) return {};
   uint32_t frames = 0;
   uint32_t resent_frames = 0;
   uint32_t frames_before_probe = UINT32_MAX;
   bool more = false;
-  if (send_.retransmission.resends_oldest()) [[unlikely]] {
+  if (next == LossRecovery::Next::kOldest) [[unlikely]] {
     const Pumped resent = resend_oldest(turn, budget);
     if (resent.more || send_.connection.broken) return resent;
     frames = resent_frames = resent.frames;
@@ -54,10 +55,10 @@ Pumped Requester::pump(Turn& turn, uint32_t budget) {
   // One look at the posting thread's counter per pump.
   published_ = send_.connection.send_queue->published();
   const bool limited = send_.connection.flow_limit.limits();
-  const uint32_t window = !limited ? send_.retransmission.window() : limited_window(turn.now);
+  const uint32_t window = !limited ? send_.recovery.window() : limited_window(turn.now);
   // What follows may be long in coming.
-  asks_each_ = window < Retransmission::kWindowLeast || send_.connection.signal_all ||
-               std::exchange(shall_ask_, false);
+  asks_each_ =
+      window < LossRecovery::kWindowLeast || send_.connection.signal_all || std::exchange(shall_ask_, false);
   const bool paced = limited && begin_limited();
   bool held_back = false;
   while (send_.window.number() != published_ && send_.window.unanswered() < window) {
@@ -94,11 +95,11 @@ Pumped Requester::pump(Turn& turn, uint32_t budget) {
   if (unasked_ && !more && !held_back) [[unlikely]]
     more = ask_again(window);
   if (frames > frames_before_probe) turn.counters.add(Counter::kCreditProbes);
-  if (frames > resent_frames) send_.retransmission.sent(turn.now);
+  if (frames > resent_frames) send_.recovery.sent(turn.now);
   if (limited) [[unlikely]]
     note_limited(window);
-  if (turn.shared && send_.window.unanswered() >= Retransmission::kSharedLeast) [[unlikely]]
-    send_.retransmission.share_path(turn.now);
+  if (turn.shared && send_.window.unanswered() >= LossRecovery::kSharedLeast) [[unlikely]]
+    send_.recovery.share_path(turn.now);
   return {.frames = frames, .more = more};
 }
 
@@ -287,9 +288,8 @@ wire::Headers Requester::headers_of(const SendRequest& request, const wire::Reth
   // starts, so that a request for what is missing of a part lies inside the original one.
   const uint32_t packet = send_.window.current_packet(request);
   uint32_t end = std::min(request.packets, ((packet >> request.part_shift) + 1) << request.part_shift);
-  if (send_.retransmission.resends_oldest()) [[unlikely]]
-    end = std::min(end,
-                   packet + static_cast<uint32_t>(send_.retransmission.wanted_end() - send_.window.next()));
+  if (send_.recovery.oldest_due()) [[unlikely]]
+    end = std::min(end, packet + static_cast<uint32_t>(send_.recovery.due_end() - send_.window.next()));
   const uint64_t offset = uint64_t{packet} * send_.connection.mtu;
   const uint64_t length = std::min<uint64_t>(request.length, uint64_t{end} * send_.connection.mtu) - offset;
   UROCE_ASSERT(packet < end && length <= request.length);

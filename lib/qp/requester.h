@@ -8,8 +8,8 @@
 #include "qp/connection.h"
 #include "qp/frame_writer.h"
 #include "qp/local_memory.h"
+#include "qp/recovery/loss_recovery.h"
 #include "qp/request_run.h"
-#include "qp/retransmission.h"
 #include "qp/send_window.h"
 #include "qp/turn.h"
 
@@ -25,7 +25,7 @@ class Requester {
   /// Some of what was posted has not gone, or what has gone shall ask for an ACK: pump() is due.
   [[nodiscard]] bool has_work() const {
     return send_.window.number() != send_.connection.send_queue->published() || unasked_ ||
-           send_.retransmission.resends_oldest();
+           send_.recovery.oldest_due();
   }
   Pumped pump(Turn& turn, uint32_t budget);
   /// How many of the datagrams that are due, up to `count_max`, go before the first for which `takes(to)` is

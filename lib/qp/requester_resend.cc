@@ -20,7 +20,7 @@ Pumped Requester::resend_oldest(Turn& turn, uint32_t budget) {
   unasked_ = unasked;
   const Psn end = send_.window.next();
   send_.window.return_to(place);
-  send_.retransmission.resent_oldest(turn.now, end, overtaken);
+  send_.recovery.oldest_sent(turn.now, end, overtaken);
   return {.frames = 1};
 }
 

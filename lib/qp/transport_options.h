@@ -22,7 +22,7 @@ struct TransportOptions {
   uint32_t pollers = mem::kReadersMax;  // of the device, at most
   ReadLimits reads{.sent = 128, .answered = 16};
   bool credits = true;           // peers are told how many receives there are
-  bool tail_probes = false;      // also before anything was lost (retransmission.h)
+  bool tail_probes = false;      // also before anything was lost (recovery/loss_recovery.h)
   bool selective_repeat = true;  // else go-back-N, at both ends of a connection
   bool mig_req = true;           // MigReq of RC, UC and XRC: Migrated, the state of a path without migration
   std::span<const uint16_t> partition_keys = kDefaultPartition;  // not owned: the port's table

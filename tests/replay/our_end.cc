@@ -6,7 +6,7 @@
 
 #include "engine/device/device_state.h"
 #include "engine/platform/eal.h"
-#include "qp/transport_timers.h"
+#include "qp/recovery/transport_timers.h"
 #include "tests/sim/virtual_clock.h"
 #include "wire/big_endian.h"
 #include "wire/icrc/icrc.h"

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "answered.h"
-#include "qp/transport_timers.h"
+#include "qp/recovery/transport_timers.h"
 #include "wire/print.h"
 
 namespace uroce::replay {

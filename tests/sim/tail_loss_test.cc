@@ -6,7 +6,7 @@
 #include <optional>
 #include <stdexcept>
 
-#include "qp/transport_timers.h"
+#include "qp/recovery/transport_timers.h"
 #include "tests/sim/endpoint.h"
 #include "tests/sim/linked_hosts.h"
 #include "tests/sim/virtual_clock.h"

@@ -1,4 +1,4 @@
-#include "qp/transport_timers.h"
+#include "qp/recovery/transport_timers.h"
 #include "tests/unit/qp/fixture.h"
 
 namespace uroce::qp::testing {

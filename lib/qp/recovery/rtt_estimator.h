@@ -10,7 +10,7 @@
 namespace uroce::qp {
 
 /// How long the peer takes to answer, one sample at a time, as TCP estimates it (RFC 6298, section 2).
-class RoundTrip {
+class RttEstimator {
  public:
   void reset() { *this = {}; }
 
