@@ -50,7 +50,7 @@ class ApplicationTurn : public testing::Test {
   }
   /// So often that it is expected to go on. `between`: each message and its reply.
   void reply_many_times(const std::function<void()>& between = [] {}) {
-    for (uint32_t i = 0; i < qp::ReplyHabit::kRepliesMin; ++i) {
+    for (uint32_t i = 0; i < qp::PiggybackPredictor::kRepliesMin; ++i) {
       right.post_receive(64, i);
       left.post_receive(64, i);
       send_from_left();
@@ -113,12 +113,12 @@ TEST_F(ApplicationTurn, TheAckOfAMessageLeavesWithTheReplyOfOneWhoAlwaysReplies)
 }
 
 TEST_F(ApplicationTurn, TheAckOfAWriteLeavesWithTheReplyOfOneThatAlwaysReplies) {
-  for (uint32_t i = 0; i <= qp::ReplyHabit::kRepliesMin; ++i) {
+  for (uint32_t i = 0; i <= qp::PiggybackPredictor::kRepliesMin; ++i) {
     left.post_write(right, 64);
     pair.turn(*pair.left_state);
     sent_before = sent();
     poll();
-    EXPECT_EQ(newly_sent(), i < qp::ReplyHabit::kRepliesMin ? 1u : 0u);
+    EXPECT_EQ(newly_sent(), i < qp::PiggybackPredictor::kRepliesMin ? 1u : 0u);
     right.post_write(left, 64);
     turn_for_post();
     EXPECT_EQ(newly_sent(), 2u);
