@@ -204,6 +204,20 @@ TEST_F(ApplicationTurn, TheEndOfThePollerAcknowledgesWhatTheApplicationWasToldOf
   EXPECT_EQ(completion->status, queue::CompletionStatus::kSuccess);
 }
 
+TEST_F(ApplicationTurn, TheEndOfThePollerAcknowledgesWhatCameBehindTheLastCall) {
+  reply_many_times();
+  send_from_left();
+  poll();
+  right.post_send(64);
+  turn_for_post();
+  pair.turn(*pair.left_state);
+  poll();  // which brings the ACK of the reply
+  sent_before = sent();
+  send_from_left();
+  EXPECT_TRUE(poller().close(Duration{}));
+  EXPECT_EQ(newly_sent(), 1u);
+}
+
 TEST_F(ApplicationTurn, TheEndOfTheQueuePairAcknowledgesWhatTheApplicationWasToldOf) {
   reply_many_times();
   send_from_left();
