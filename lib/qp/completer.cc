@@ -118,7 +118,7 @@ inline void Completer::retire(const SendRequest& head, uint32_t messages, Turn& 
 inline void Completer::settle(uint32_t psns, Turn& turn) {
   UROCE_ASSERT(psns > 0);
   send_.window.settle();
-  send_.connection.acknowledged_in = static_cast<uint32_t>(turn.call);
+  send_.connection.acks.own_acknowledged(turn.call);
   if (send_.recovery.acknowledged(psns, turn.now)) [[unlikely]]
     show_round_trip(turn);
 }

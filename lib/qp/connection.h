@@ -7,6 +7,7 @@
 #include "copy/message_mark.h"
 #include "mem/invalidation.h"
 #include "mem/region.h"
+#include "qp/acknowledgement/ack_policy.h"
 #include "qp/attributes.h"
 #include "qp/congestion/flow_limit.h"
 #include "qp/congestion/options.h"
@@ -14,7 +15,6 @@
 #include "qp/notice.h"
 #include "qp/queue_pair_options.h"
 #include "qp/receive_requests.h"
-#include "qp/reply_habit.h"
 #include "qp/send_window.h"
 #include "qp/traffic.h"
 #include "qp/transport_options.h"
@@ -111,9 +111,7 @@ struct Connection : ErrorFlags {
   DomainId receive_domain;
   MemoryKey refused_key;             // for notices: that the peer's request named, if it was refused for that
   Failure failure = Failure::kNone;  // likewise: what made it broken, or its sends
-  ReplyHabit replies;                // to messages that a completion tells of ...
-  ReplyHabit write_replies;          // ... and to WRITEs, which the application finds in its memory
-  uint32_t acknowledged_in = 0;  // Turn::call, modulo 2^32, of the last turn in which a request of ours was
+  AckPolicy acks;                    // of the peer's requests
   Incidents incidents;
   copy::MessageOwner* placement_owner = nullptr;  // the queue pair, for what it places
   FlowLimit flow_limit;
@@ -177,10 +175,8 @@ inline Connection::Connection(const QueuePairOptions& options)
 /// What one call of a pump did.
 struct Pumped {
   uint32_t frames = 0;
-  bool more = false;    // stopped for want of budget or buffers, not of work
-  bool behind = false;  // or because the rest goes behind what else there is to send
-  bool waits = false;   // likewise, but only if there is something
-  bool follows = true;  // and it may wait until that has left
+  bool more = false;                 // stopped for want of budget or buffers, not of work
+  AckTime ack = AckTime::kNotAtAll;  // when one leaves that is held back
 };
 
 }  // namespace uroce::qp

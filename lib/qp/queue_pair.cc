@@ -222,9 +222,7 @@ bool QueuePair::may_move() const {
 }
 
 void QueuePair::moved(Duration by) {
-  send_.connection.replies.forget_call();
-  send_.connection.write_replies.forget_call();
-  send_.connection.acknowledged_in = 0;
+  send_.connection.acks.moved(by);
   send_.connection.flow_limit.shift(by);
   send_.recovery.shift(by);
   responder().shift(by);
@@ -286,11 +284,12 @@ bool QueuePair::pump(Turn& turn, uint32_t budget) {
     requests = pump_requests(turn, budget - responses.frames);
   const uint32_t used = responses.frames + requests.frames;
   UROCE_ASSERT(responses.frames <= half && used <= budget);
-  const bool replied = requests.frames > 0 && (responses.waits || responses.behind);
-  if (replied && responses.waits) responder().note_request();
-  if (replied && responses.follows) {
+  AckTime ack = responses.ack;
+  if (ack != AckTime::kNotAtAll) [[unlikely]]
+    ack = send_.connection.acks.data_built(requests.frames > 0);
+  if (ack == AckTime::kAfterData) [[unlikely]] {
     turn.answers_follow = true;
-  } else if (replied || responses.behind || (responses.more && responses.frames == half && used < budget)) {
+  } else if (ack == AckTime::kNow || (responses.more && responses.frames == half && used < budget)) {
     responses = responder().pump(turn, budget - used);
   }
   settle(turn);
@@ -316,10 +315,8 @@ bool QueuePair::answer(Turn& turn, uint32_t budget) {
     return true;
   // What is owed before the end does not wait for its time.
   send_.connection.flow_limit.reset();
-  Pumped responses = responder().pump(turn, budget);
-  if (responses.waits) responder().note_request();
-  if (responses.behind || responses.waits) responses = responder().pump(turn, budget);
-  return responses.more;
+  send_.connection.acks.ends();
+  return responder().pump(turn, budget).more;
 }
 
 void QueuePair::expire(Turn& turn) {

@@ -130,10 +130,7 @@ class QueuePair final : public PlacementOwner {
   void moved(Duration by);
 
   /// The application has posted: the turn is made for that, or has found its doorbell.
-  void posted(const Turn& turn) {
-    send_.connection.replies.posted(turn.call, send_.connection.acknowledged_in);
-    send_.connection.write_replies.posted(turn.call, send_.connection.acknowledged_in);
-  }
+  void posted(const Turn& turn) { send_.connection.acks.posted(turn.call); }
 
   /// The queue pair waits for other pollers: nothing is received or sent, and pump() says that there is more,
   /// until a pump() finds that they have ended their turns.

@@ -1,7 +1,5 @@
 #include "qp/rc_responder.h"
 
-#include <algorithm>
-
 #include "base/contract.h"
 #include "qp/completion_report.h"
 #include "qp/local_operation.h"
@@ -31,7 +29,8 @@ void RcResponder::reset(Psn expected) {
 
 void RcResponder::drop_answers() {
   responses_.clear();
-  answer_ = Answer::kNone;
+  nak_ = Nak::kNone;
+  send_.connection.acks.settled();
 }
 
 /// Performs a packet of a SEND or WRITE. Its kind and whether it is whole are constants: most are, and then
@@ -63,7 +62,8 @@ void RcResponder::drop_answers() {
     if (kind == Kind::kSend) send_.connection.receives.take();
     message_.go_on(kind, packet);
   }
-  arrived(answer_due(packet, part, turn));
+  note_delivery(packet, part, turn);
+  arrived();
 }
 
 /// Completes a message, all of which is placed.
@@ -195,7 +195,7 @@ void RcResponder::receive_ahead(const wire::Packet& packet, Turn& turn) {
   if (nak_given_ || quiet || !(goes_back(packet) || reordering_.is_lost(expected_, psn))) return;
   nak_given_ = true;
   reordering_.asked(expected_);
-  answer_ = Answer::kSequenceNak;
+  nak_ = Nak::kSequence;
 }
 
 void RcResponder::lose_early(Psn psn, Turn& turn) {
@@ -223,13 +223,13 @@ void RcResponder::receive_again(const wire::Packet& packet, Turn& turn) {
   if (takes_responder_resource(packet.row->family)) {
     const OperationRequest request = request_in(packet.row->family, packet, send_.connection.mtu);
     if (!responses_.repeat(request, send_.connection.mtu)) return turn.counters.add(Counter::kDropResources);
-    if (answer_ <= Answer::kAck && ack_psn_.before(psn)) answer_ = Answer::kNone;
+    if (ack_psn_.before(psn)) send_.connection.acks.settled();
     return;
   }
   // PSNs wrap around: behind 2^23 READs without a SEND or WRITE, ack_psn_ says nothing.
   const bool performed = !psn.after(ack_psn_) && ack_psn_.before(expected_);
   if (packet.headers.bth.ack_request && performed && !responses_.answers_behind(ack_psn_))
-    answer_ = std::max(answer_, Answer::kAck);
+    send_.connection.acks.require();
 }
 
 /// Refuses a packet, and names its key in notices. A WRITE with immediate that may not write completes the
@@ -254,37 +254,37 @@ void RcResponder::refuse(RequestStatus status, Turn& turn) {
   UROCE_ASSERT(status != RequestStatus::kAccept);
   switch (status) {
     case RequestStatus::kNotReady:
-      answer_ = Answer::kRnrNak;
+      nak_ = Nak::kRnr;
       nak_given_ = undisturbed_ = false;
       rnr_quiet_until_ = turn.now + rnr_wait(send_.connection.attributes.min_rnr_timer);
       return;
     case RequestStatus::kTooLong:
       fail_receive(CompletionStatus::kLocalLengthError, turn);
-      answer_ = Answer::kInvalidRequest;
+      nak_ = Nak::kInvalidRequest;
       break;
     case RequestStatus::kRemoteOperational:
       turn.counters.add(Counter::kLocalProtectionError);
       fail_receive(CompletionStatus::kLocalProtectionError, turn);
-      answer_ = Answer::kOperational;
+      nak_ = Nak::kOperational;
       break;
     case RequestStatus::kRemoteInvalidate:
       fail_receive(CompletionStatus::kRemoteInvalidRequest, turn);
-      answer_ = Answer::kRemoteAccess;
+      nak_ = Nak::kRemoteAccess;
       break;
     case RequestStatus::kRemoteAccess:
-      answer_ = Answer::kRemoteAccess;
+      nak_ = Nak::kRemoteAccess;
       send_.connection.raise(Event::kAccessError);
       break;
     case RequestStatus::kInvalidRequest:
     case RequestStatus::kNotPermitted:
     case RequestStatus::kAccept:
-      answer_ = Answer::kInvalidRequest;
+      nak_ = Nak::kInvalidRequest;
       send_.connection.raise(Event::kRequestError);
       break;
   }
   send_.connection.broken = true;
-  send_.connection.failure = answer_ == Answer::kOperational          ? Failure::kReceiveMemory
-                             : answer_ == Answer::kRemoteAccess       ? Failure::kAccessRefused
+  send_.connection.failure = nak_ == Nak::kOperational                ? Failure::kReceiveMemory
+                             : nak_ == Nak::kRemoteAccess             ? Failure::kAccessRefused
                              : status == RequestStatus::kNotPermitted ? Failure::kOperationRefused
                                                                       : Failure::kInvalidRefused;
 }
@@ -330,7 +330,8 @@ void RcResponder::invalidated(Turn& turn) {
                   .bytes = message_.received,
                   .immediate = message_.target.rkey.value});
   message_.kind = Kind::kNone;
-  arrived(waiting_ack_ ? Answer::kAck : Answer::kNone);
+  if (waiting_ack_) send_.connection.acks.require();
+  arrived();
 }
 
 void RcResponder::lost(const copy::MessageMark& mark, Turn& turn) {
@@ -352,25 +353,23 @@ void RcResponder::lost(const copy::MessageMark& mark, Turn& turn) {
   expected_ = mark.psn;
   msn_ = Msn(mark.msn);
   message_ = {};
-  answer_ = send ? Answer::kOperational : Answer::kRemoteAccess;
+  nak_ = send ? Nak::kOperational : Nak::kRemoteAccess;
   if (!send) send_.connection.raise(Event::kAccessError);
   send_.connection.broken = true;
   send_.connection.failure = send ? Failure::kReceiveMemory : Failure::kMemoryGone;
 }
 
 /// A NAK that has not left yet is still due, for the packet that is missing now, if later ones have to come
-/// again; otherwise `settled` takes its place. `due`: the answer that the packet asks for.
-void RcResponder::arrived_after_gap(Answer due, Answer settled) {
+/// again. Otherwise an ACK takes its place, if the packet `needs_ack`.
+void RcResponder::arrived_after_gap(bool needs_ack) {
   nak_given_ = false;
   rnr_quiet_until_ = {};
   if (ahead_dropped_ && newest_dropped_.before(expected_)) ahead_dropped_ = false;
   undisturbed_ = !ahead_dropped_;
-  if (answer_ == Answer::kSequenceNak || answer_ == Answer::kRnrNak) {
-    answer_ = ahead_dropped_ ? Answer::kSequenceNak : settled;
-    nak_given_ = ahead_dropped_;
-  } else {
-    answer_ = std::max(answer_, due);
-  }
+  if (nak_ != Nak::kSequence && nak_ != Nak::kRnr) return;
+  nak_ = ahead_dropped_ ? Nak::kSequence : Nak::kNone;
+  nak_given_ = ahead_dropped_;
+  if (needs_ack && !ahead_dropped_) send_.connection.acks.require();
 }
 
 }  // namespace uroce::qp

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 
 #include "base/time.h"
@@ -40,34 +39,20 @@ class RcResponder final : public Responder {
   bool refuse_due(const wire::Packet& packet, RequestStatus status, Turn& turn) override;
   [[nodiscard]] Psn expected() const override { return expected_; }
   void lose_early(Psn psn, Turn& turn) override;
-  [[nodiscard]] bool owes() const override { return answer_ != Answer::kNone || responses_.pending() > 0; }
+  [[nodiscard]] bool owes() const override {
+    return send_.connection.acks.owes() || nak_ != Nak::kNone || responses_.pending() > 0;
+  }
   [[nodiscard]] bool provide(uint32_t resources) override { return responses_.provide(resources); }
   Pumped pump(Turn& turn, uint32_t budget) override;
-  void note_request() override;
   void drop_answers() override;
   void invalidated(Turn& turn) override;
-  void shift(Duration by) override { uroce::shift(by, reply_awaited_until_, rnr_quiet_until_); }
+  void shift(Duration by) override { uroce::shift(by, rnr_quiet_until_); }
   void lost(const copy::MessageMark& mark, Turn& turn) override;
 
  private:
-  /// How long an ACK waits for a reply that the application's next call need not be: a thread that watches
-  /// its memory may have to wait until the one that made the turn gives it the CPU, or for the ACK of what it
-  /// sent before, which leaves the peer behind its reply.
-  static constexpr Duration kReplyAwaited = microseconds(50);
-
-  /// The answer behind the READ responses. NAKs are about expected_, so nothing but the kind needs to be
-  /// kept.
-  enum class Answer : uint8_t {
-    kNone,
-    kAckNext,    // with the reply that may follow, but in the next turn at the latest ...
-    kAckBehind,  // ... which is this one
-    kAck,
-    kSequenceNak,
-    kRnrNak,
-    kInvalidRequest,
-    kRemoteAccess,
-    kOperational
-  };
+  /// The NAK behind the READ responses, which leaves instead of an ACK. NAKs are about expected_, so nothing
+  /// but the kind needs to be kept.
+  enum class Nak : uint8_t { kNone, kSequence, kRnr, kInvalidRequest, kRemoteAccess, kOperational };
 
   bool turn_to_receives(queue::SrqNumber number, Turn& turn);
   [[gnu::noinline]] void receive_out_of_order(const wire::Packet& packet, Turn& turn);
@@ -97,10 +82,10 @@ class RcResponder final : public Responder {
   static bool access_word(const wire::Packet& packet, const ResolvedRange& range, uint64_t& before);
   void fail_receive(queue::CompletionStatus status, Turn& turn);
   bool invalidate(const wire::Packet& packet, Turn& turn);
-  Answer answer_due(const wire::Packet& packet, const MessagePart& part, const Turn& turn);
-  void arrived(Answer due);
+  void note_delivery(const wire::Packet& packet, const MessagePart& part, const Turn& turn);
+  void arrived();
   void arrived_operation(uint32_t psns);
-  void arrived_after_gap(Answer due, Answer settled);
+  [[gnu::noinline]] void arrived_after_gap(bool needs_ack);
 
   bool build_read_response(Response& read, port::TxFrame& frame, Turn& turn);
   [[gnu::noinline]] uint32_t build_response_run(uint32_t bytes, Turn& turn, uint32_t budget);
@@ -108,11 +93,10 @@ class RcResponder final : public Responder {
   bool resolve(const OperationRequest& read, uint64_t offset, uint32_t bytes, Turn& turn);
   bool stop_reading(Response& read, Turn& turn);
   void build_outcome(Response& response, port::TxFrame& frame);
-  bool may_wait(const Turn& turn);
   void build_answer(port::TxFrame& frame, Turn& turn);
   wire::Aeth acknowledge(Msn msn);
   [[nodiscard]] uint8_t credits() const;
-  wire::Aeth refusal(Answer answer, Turn& turn);
+  wire::Aeth refusal(Nak nak, Turn& turn);
   uint32_t say_msn(Msn msn);
   /// Whether ACKs carry credits: receives of a shared queue give none.
   [[nodiscard]] bool tells_credits() const {
@@ -126,12 +110,10 @@ class RcResponder final : public Responder {
   Msn said_msn_;  // the newest that an answer told the peer
   InboundMessage message_;
   [[no_unique_address]] ResponseQueue responses_;  // what follows uses its padding
-  Psn newest_dropped_;             // packet that came early and has to come again, if ahead_dropped_
-  SegmentCursor cursor_;           // of a SEND in its receive buffer
-  Instant reply_awaited_until_{};  // by an ACK that the next call does not let go; else nothing
-  Instant rnr_quiet_until_{};      // early packets are the tail of what the RNR NAK has stopped
-  Answer answer_ = Answer::kNone;
-  bool credit_awaited_ = false;  // the ACK that is held back tells the peer of its only credit
+  Psn newest_dropped_;         // packet that came early and has to come again, if ahead_dropped_
+  SegmentCursor cursor_;       // of a SEND in its receive buffer
+  Instant rnr_quiet_until_{};  // early packets are the tail of what the RNR NAK has stopped
+  Nak nak_ = Nak::kNone;
   // Of a SEND that waits for an invalidation, all of which is placed; message_ holds its length and the key.
   bool waiting_solicited_ = false;
   bool waiting_ack_ = false;  // it asked for one
@@ -145,39 +127,33 @@ class RcResponder final : public Responder {
 /// What `packet`, of the family, asks for.
 OperationRequest request_in(wire::Family family, const wire::Packet& packet, uint32_t mtu);
 
-/// The answer that an accepted packet of a SEND or WRITE asks for.
-inline RcResponder::Answer RcResponder::answer_due(const wire::Packet& packet, const MessagePart& part,
-                                                   const Turn& turn) {
-  const bool completes = part.completes;
-  const bool may_follow =
-      turn.replies == Replies::kNextCall || (turn.replies == Replies::kAnyTime && !completes);
-  const bool reply_expected =
-      part.ends && may_follow &&
-      (completes ? send_.connection.replies : send_.connection.write_replies).told(turn.call);
-  if (!packet.headers.bth.ack_request) return Answer::kNone;
-  if (!reply_expected) return Answer::kAck;
-  if (turn.replies == Replies::kAnyTime || (!completes && send_.window.unanswered() > 0))
-    reply_awaited_until_ = turn.now + kReplyAwaited;
-  credit_awaited_ = completes && tells_credits() && send_.connection.receives.waiting() == 0;
-  return Answer::kAckNext;
+/// The packet, of a SEND or WRITE, was performed: when it is acknowledged.
+inline void RcResponder::note_delivery(const wire::Packet& packet, const MessagePart& part,
+                                       const Turn& turn) {
+  send_.connection.acks.delivered(
+      {.ends = part.ends, .completes = part.completes, .ack_requested = packet.headers.bth.ack_request},
+      turn.delivery, turn.call, [&]() -> AckPolicy::Circumstances {
+        return {.now = turn.now,
+                .data_unacknowledged = send_.window.unanswered() > 0,
+                .credit_wanted = tells_credits() && send_.connection.receives.waiting() == 0};
+      });
 }
 
 /// The expected packet, of a SEND or WRITE, was performed.
-inline void RcResponder::arrived(Answer due) {
+inline void RcResponder::arrived() {
   ack_psn_ = expected_;
   ++expected_;
   if (!undisturbed_) [[unlikely]]
-    return arrived_after_gap(due, Answer::kAck);
-  answer_ = std::max(answer_, due);
+    arrived_after_gap(true);
 }
 
 /// The expected packet, a request with a response of `psns` packets, was performed. The response acknowledges
 /// everything before it, and nothing else may acknowledge the request.
 inline void RcResponder::arrived_operation(uint32_t psns) {
   expected_ += psns;
-  if (answer_ <= Answer::kAck) answer_ = Answer::kNone;
+  send_.connection.acks.settled();
   if (!undisturbed_) [[unlikely]]
-    arrived_after_gap(Answer::kNone, Answer::kNone);
+    arrived_after_gap(false);
 }
 
 }  // namespace uroce::qp

@@ -161,44 +161,19 @@ bool RcResponder::stop_reading(Response& read, Turn& turn) {
   }
   expected_ = read.request.psn + read.next;
   responses_.clear();
-  answer_ = Answer::kRemoteAccess;
+  nak_ = Nak::kRemoteAccess;
   send_.connection.raise(Event::kAccessError);
   send_.connection.broken = true;
   send_.connection.failure = Failure::kMemoryGone;
   return false;
 }
 
-/// Whether an ACK for which a reply is expected waits: in its first turn until the next one, and then until
-/// our own requests have gone, for it is the reply that the peer waits for. Where the application makes no
-/// turns, until it has posted, but not for ever.
-inline bool RcResponder::may_wait(const Turn& turn) {
-  if (reply_awaited_until_ != Instant{}) [[unlikely]] {
-    if (turn.now < reply_awaited_until_) return true;
-    send_.connection.write_replies.disappointed();
-    return false;
-  }
-  const bool first_turn = answer_ == Answer::kAckNext;
-  answer_ = first_turn ? Answer::kAckBehind : Answer::kAck;
-  return !first_turn || turn.replies != Replies::kNone;
-}
-
-/// The reply has left.
-void RcResponder::note_request() {
-  reply_awaited_until_ = {};
-  answer_ = std::max(answer_, Answer::kAck);
-}
-
 Pumped RcResponder::pump(Turn& turn, uint32_t budget) {
   for (uint32_t frames = 0;;) {
     Response* const response = responses_.next();
-    if (response == nullptr) {
-      if (answer_ == Answer::kNone) return {.frames = frames};
-      if (answer_ < Answer::kAck && may_wait(turn)) [[unlikely]]
-        return {.frames = frames,
-                .more = true,
-                .behind = answer_ == Answer::kAck,
-                .waits = reply_awaited_until_ != Instant{},
-                .follows = !credit_awaited_};
+    if (response == nullptr && nak_ == Nak::kNone) {
+      const AckTime ack = send_.connection.acks.due(turn.now, turn.delivery);
+      if (ack != AckTime::kNow) return {.frames = frames, .more = ack != AckTime::kNotAtAll, .ack = ack};
     }
     const bool is_data = response != nullptr && response->request.kind == OperationRequest::Kind::kRead;
     if (is_data && send_.connection.holds_response(turn.now)) [[unlikely]]
@@ -226,40 +201,37 @@ Pumped RcResponder::pump(Turn& turn, uint32_t budget) {
 }
 
 void RcResponder::build_answer(port::TxFrame& frame, Turn& turn) {
-  const Answer answer = std::exchange(answer_, Answer::kNone);
-  reply_awaited_until_ = {};
-  UROCE_ASSERT(answer != Answer::kNone);
-  const bool ack = answer <= Answer::kAck;
+  const Nak nak = std::exchange(nak_, Nak::kNone);
+  const bool ack = nak == Nak::kNone;
+  UROCE_ASSERT(!ack || send_.connection.acks.owes());
+  send_.connection.acks.settled();
   const Psn psn = ack ? ack_psn_ : expected_;
   UROCE_ASSERT(!ack || (ack_psn_.before(expected_) && responses_.permits_ack(psn)));
   FrameBuilder making(frame, send_.connection, bth_to_peer(send_.connection, Operation::kAcknowledge, psn),
                       0);
-  wire::write_aeth(making.extension(), ack ? acknowledge(msn_) : refusal(answer, turn));
+  wire::write_aeth(making.extension(), ack ? acknowledge(msn_) : refusal(nak, turn));
   making.write_pad_and_icrc();
 }
 
-wire::Aeth RcResponder::refusal(Answer answer, Turn& turn) {
+wire::Aeth RcResponder::refusal(Nak nak, Turn& turn) {
   const uint32_t msn = say_msn(msn_);
-  switch (answer) {
-    case Answer::kNone:
-    case Answer::kAckNext:
-    case Answer::kAckBehind:
-    case Answer::kAck:
+  switch (nak) {
+    case Nak::kNone:
       break;
-    case Answer::kSequenceNak:
+    case Nak::kSequence:
       turn.counters.add(Counter::kSequenceNakSent);
       return noted(wire::Aeth::nak(wire::NakCode::kSequenceError, msn), send_.connection, expected_);
-    case Answer::kRnrNak:
+    case Nak::kRnr:
       turn.counters.add(Counter::kRnrNakSent);
       return noted(wire::Aeth::rnr(send_.connection.attributes.min_rnr_timer, msn), send_.connection,
                    expected_);
-    case Answer::kInvalidRequest:
+    case Nak::kInvalidRequest:
       turn.counters.add(Counter::kInvalidRequestNakSent);
       return noted(wire::Aeth::nak(wire::NakCode::kInvalidRequest, msn), send_.connection, expected_);
-    case Answer::kRemoteAccess:
+    case Nak::kRemoteAccess:
       turn.counters.add(Counter::kAccessNakSent);
       return noted(wire::Aeth::nak(wire::NakCode::kRemoteAccess, msn), send_.connection, expected_);
-    case Answer::kOperational:
+    case Nak::kOperational:
       turn.counters.add(Counter::kOperationalNakSent);
       return noted(wire::Aeth::nak(wire::NakCode::kRemoteOperational, msn), send_.connection, expected_);
   }

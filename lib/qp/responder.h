@@ -37,8 +37,6 @@ class Responder {
   /// There is something to say: pump() is due.
   [[nodiscard]] virtual bool owes() const { return false; }
   virtual Pumped pump(Turn&, uint32_t) { return {}; }
-  /// After a pump() that waits: a request has left.
-  virtual void note_request() {}
   /// Forgets what it owes the peer.
   virtual void drop_answers() {}
 

@@ -8,19 +8,13 @@
 #include "copy/placer.h"
 #include "mem/region_table.h"
 #include "port/tx_batch.h"
+#include "qp/acknowledgement/ack_policy.h"
 #include "qp/local_memory.h"
 #include "qp/notice.h"
 #include "qp/used_keys.h"
 #include "queue/completion_queue.h"
 
 namespace uroce::qp {
-
-/// Whether the application may answer what comes in a turn, so that an ACK can wait for the answer.
-enum class Replies : uint8_t {
-  kNone,
-  kNextCall,  // the application makes the turn: by its next call
-  kAnyTime,   // it makes no turns, but may be looking at its memory: by a call that no other turn announces
-};
 
 /// Everything a queue pair may touch while its poller is turned. Lives as long as the poller; `now` is set
 /// once per turn. What the queue pair does becomes visible outside in this order at the end of the turn:
@@ -35,9 +29,8 @@ struct Turn {
   Counters& counters;
   /// How many turns the application has made, this one included if it is its.
   uint64_t call = 0;
-  Replies replies = Replies::kNone;
-  /// A queue pair has sent a reply, and the ACK of what it replies to goes when that has left: the peer waits
-  /// for the reply, and looks at nothing before it that it need not.
+  Delivery delivery = Delivery::kNone;
+  /// A queue pair has an ACK for when the data that it has built has left (AckTime::kAfterData).
   bool answers_follow = false;
   /// Queue pairs with short messages send besides: one with long ones has no more under way than the path
   /// takes.

@@ -251,7 +251,7 @@ Duration Poller::time_to_deadline() {
 
 bool Poller::turn_locked(Caller caller, const QueuePairEntry* posted) {
   work_ = 0;
-  turn_.replies = qp::Replies::kNone;
+  turn_.delivery = qp::Delivery::kNone;
   if (placer_.copying()) [[unlikely]] {
     if (poll_copies()) complete_burst();
   } else if (posted != nullptr && may_skip_receive(*posted)) {
@@ -271,8 +271,7 @@ bool Poller::turn_locked(Caller caller, const QueuePairEntry* posted) {
       receive();
       if (ends_idle()) return false;
       stage();
-      if (receive_.burst() <= kQuietBurstMax)
-        turn_.replies = caller == Caller::kApplication ? qp::Replies::kNextCall : qp::Replies::kAnyTime;
+      turn_.delivery = qp::AckPolicy::delivery_of(receive_.burst(), caller == Caller::kApplication);
     }
     dispatch();
     if (placer_.start_copies()) [[unlikely]] {
@@ -313,7 +312,7 @@ void Poller::complete_burst() {
   expire_timers();
   send();
   // What has left is waited for, these buffers are not; and a few of them less than the call's outcome.
-  unreleased_ = turn_.replies == qp::Replies::kNextCall && held_.empty();
+  unreleased_ = turn_.delivery == qp::Delivery::kCall && held_.empty();
   if (!unreleased_) release();
 }
 

@@ -178,7 +178,7 @@ class Poller final : private TurnOwner {
   static constexpr Duration kFarEndLookEvery = milliseconds(1);
   /// How often latencies are measured that need looks at the clock. Prime, as turns may alternate.
   static constexpr uint32_t kSendsPerMeasured = texts_of(Latency::kPostToWire).sampled_of;
-  /// In a burst of more frames acknowledgements leave at once: the peer may wait for them to go on sending.
+  /// In a burst of no more packets each queue pair is asked whether it has anything to send.
   static constexpr size_t kQuietBurstMax = 4;
   /// A poller that closes receives so many bursts: more can only be a peer that goes on sending.
   static constexpr size_t kLastBurstsMax = 64;

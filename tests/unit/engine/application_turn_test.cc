@@ -50,7 +50,7 @@ class ApplicationTurn : public testing::Test {
   }
   /// So often that it is expected to go on. `between`: each message and its reply.
   void reply_many_times(const std::function<void()>& between = [] {}) {
-    for (uint32_t i = 0; i < qp::ReplyHabit::kRepliesMin; ++i) {
+    for (uint32_t i = 0; i < qp::PiggybackPredictor::kRepliesMin; ++i) {
       right.post_receive(64, i);
       left.post_receive(64, i);
       send_from_left();
@@ -113,12 +113,12 @@ TEST_F(ApplicationTurn, TheAckOfAMessageLeavesWithTheReplyOfOneWhoAlwaysReplies)
 }
 
 TEST_F(ApplicationTurn, TheAckOfAWriteLeavesWithTheReplyOfOneThatAlwaysReplies) {
-  for (uint32_t i = 0; i <= qp::ReplyHabit::kRepliesMin; ++i) {
+  for (uint32_t i = 0; i <= qp::PiggybackPredictor::kRepliesMin; ++i) {
     left.post_write(right, 64);
     pair.turn(*pair.left_state);
     sent_before = sent();
     poll();
-    EXPECT_EQ(newly_sent(), i < qp::ReplyHabit::kRepliesMin ? 1u : 0u);
+    EXPECT_EQ(newly_sent(), i < qp::PiggybackPredictor::kRepliesMin ? 1u : 0u);
     right.post_write(left, 64);
     turn_for_post();
     EXPECT_EQ(newly_sent(), 2u);
@@ -202,6 +202,20 @@ TEST_F(ApplicationTurn, TheEndOfThePollerAcknowledgesWhatTheApplicationWasToldOf
   const auto completion = left.look();
   ASSERT_TRUE(completion);
   EXPECT_EQ(completion->status, queue::CompletionStatus::kSuccess);
+}
+
+TEST_F(ApplicationTurn, TheEndOfThePollerAcknowledgesWhatCameBehindTheLastCall) {
+  reply_many_times();
+  send_from_left();
+  poll();
+  right.post_send(64);
+  turn_for_post();
+  pair.turn(*pair.left_state);
+  poll();  // which brings the ACK of the reply
+  sent_before = sent();
+  send_from_left();
+  EXPECT_TRUE(poller().close(Duration{}));
+  EXPECT_EQ(newly_sent(), 1u);
 }
 
 TEST_F(ApplicationTurn, TheEndOfTheQueuePairAcknowledgesWhatTheApplicationWasToldOf) {

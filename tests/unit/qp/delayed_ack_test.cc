@@ -1,5 +1,4 @@
-// ACKs of messages that the application hears of: they leave in the turn that tells of them, unless a reply
-// may be expected.
+// When a queue pair sends the ACKs that its AckPolicy delays (lib/qp/acknowledgement/ack_policy.h).
 #include <memory>
 #include <utility>
 
@@ -16,22 +15,22 @@ class Replying : public QueuePairTest {
   std::vector<Sent> hear() {
     post_receive(10);
     ++turn.call;
-    turn.replies = Replies::kNextCall;
+    turn.delivery = Delivery::kCall;
     receive(Operation::kSendOnly, next_psn_++, pattern(1), true);
     pump_once(8);
-    turn.replies = Replies::kNone;
+    turn.delivery = Delivery::kNone;
     return take_sent();
   }
   /// A WRITE that comes in a turn which another thread than the application's makes.
   std::vector<Sent> be_written() {
-    turn.replies = Replies::kAnyTime;
+    turn.delivery = Delivery::kBackground;
     receive_write(Operation::kWriteOnly, next_psn_++, 0, 1, pattern(1));
     pump_once(8);
     return take_sent();
   }
   /// Another turn of that thread.
   std::vector<Sent> look_again() {
-    turn.replies = Replies::kNone;
+    turn.delivery = Delivery::kNone;
     pump_once(8);
     return take_sent();
   }
@@ -49,7 +48,7 @@ class Replying : public QueuePairTest {
   /// A reply whose own ACK has not come yet; its PSN.
   uint32_t reply_without_ack(std::vector<Sent>* sent = nullptr) {
     call();
-    turn.replies = Replies::kNextCall;
+    turn.delivery = Delivery::kCall;
     queue_pair->posted(turn);
     post(queue::SendOperation::kWrite, 10);
     auto frames = pump();
@@ -61,7 +60,7 @@ class Replying : public QueuePairTest {
   /// A call that finds a WRITE of the peer's.
   std::vector<Sent> find_write() {
     call();
-    turn.replies = Replies::kNextCall;
+    turn.delivery = Delivery::kCall;
     receive_write(Operation::kWriteOnly, next_psn_++, 0, 1, pattern(1));
     pump_once(8);
     return take_sent();
@@ -83,6 +82,8 @@ class Replying : public QueuePairTest {
   static void expect_ack(const Sent& frame, uint32_t psn) {
     expect_answer(frame, wire::AethKind::kAck, frame.aeth().value, psn);
   }
+  /// Of the peer's next packet.
+  uint32_t next_psn() { return next_psn_++; }
   void expect_ack_of_newest(const std::vector<Sent>& frames) {
     ASSERT_EQ(frames.size(), 1u);
     expect_ack(frames[0], next_psn_ - 1);
@@ -107,24 +108,24 @@ TEST_F(Replying, TheFirstMessageIsAcknowledgedInTheTurnThatTellsOfIt) {
 
 TEST_F(Replying, AFewRepliesAreNoHabit) {
   bring_up();
-  reply_at_once(ReplyHabit::kRepliesMin - 1);
+  reply_at_once(PiggybackPredictor::kRepliesMin - 1);
   expect_ack_of_newest(hear());
 }
 
 TEST_F(Replying, WhoAlwaysRepliesAtOnceIsWaitedForAndItsReplyOvertakesTheAck) {
   bring_up();
-  reply_at_once(ReplyHabit::kRepliesMin);
+  reply_at_once(PiggybackPredictor::kRepliesMin);
   EXPECT_TRUE(hear().empty());
   const auto frames = reply();
   ASSERT_EQ(frames.size(), 2u);
   EXPECT_EQ(frames[0].operation(), Operation::kSendOnly);
-  expect_ack(frames[1], 5000 + ReplyHabit::kRepliesMin);
+  expect_ack(frames[1], 5000 + PiggybackPredictor::kRepliesMin);
 }
 
 TEST_F(ReplyingWithCredits, TheAckLeavesWhenTheReplyHas) {
   bring_up();
   post_receive(10);  // the peer knows of another one
-  reply_at_once(ReplyHabit::kRepliesMin);
+  reply_at_once(PiggybackPredictor::kRepliesMin);
   EXPECT_TRUE(hear().empty());
   ++turn.call;
   queue_pair->posted(turn);
@@ -140,7 +141,7 @@ TEST_F(ReplyingWithCredits, TheAckLeavesWhenTheReplyHas) {
 
 TEST_F(ReplyingWithCredits, AnAckWithThePeersOnlyCreditLeavesTogetherWithTheReply) {
   bring_up();
-  reply_at_once(ReplyHabit::kRepliesMin);
+  reply_at_once(PiggybackPredictor::kRepliesMin);
   EXPECT_TRUE(hear().empty());
   ++turn.call;
   queue_pair->posted(turn);
@@ -152,7 +153,7 @@ TEST_F(ReplyingWithCredits, AnAckWithThePeersOnlyCreditLeavesTogetherWithTheRepl
 
 TEST_F(Replying, WhoFailsToReplyOnceIsNotWaitedForAnyMore) {
   bring_up();
-  reply_at_once(ReplyHabit::kRepliesMin);
+  reply_at_once(PiggybackPredictor::kRepliesMin);
   EXPECT_TRUE(hear().empty());
   // In the next turn at the latest it is there.
   call();
@@ -165,7 +166,7 @@ TEST_F(Replying, WhoFailsToReplyOnceIsNotWaitedForAnyMore) {
 
 TEST_F(Replying, ALateReplyIsNone) {
   bring_up();
-  for (uint32_t i = 0; i < 2 * ReplyHabit::kRepliesMin; ++i) {
+  for (uint32_t i = 0; i < 2 * PiggybackPredictor::kRepliesMin; ++i) {
     expect_ack_of_newest(hear());
     call();
     reply();
@@ -174,39 +175,69 @@ TEST_F(Replying, ALateReplyIsNone) {
 
 TEST_F(Replying, WhatIsPostedWithoutAMessageIsNoReply) {
   bring_up();
-  for (uint32_t i = 0; i < 2 * ReplyHabit::kRepliesMin; ++i) reply();
+  for (uint32_t i = 0; i < 2 * PiggybackPredictor::kRepliesMin; ++i) reply();
   expect_ack_of_newest(hear());
 }
 
 TEST_F(Replying, AnAckThatWaitsInVainLeavesInTheNextTurn) {
   bring_up();
   for (uint32_t i = 0; i < 3; ++i) {
-    reply_at_once(ReplyHabit::kRepliesMin);
+    reply_at_once(PiggybackPredictor::kRepliesMin);
     EXPECT_TRUE(hear().empty());
     // However it goes on, a turn later it is there.
-    turn.replies = i == 1 ? Replies::kNextCall : Replies::kNone;
+    turn.delivery = i == 1 ? Delivery::kCall : Delivery::kNone;
     EXPECT_FALSE(i == 2 ? queue_pair->answer(turn, 8) : pump_once(8));
     if (i == 2) tx.consume(port.transmit(tx.frames()));
     expect_ack_of_newest(take_sent());
   }
 }
 
+TEST_F(Replying, TheAckOfTheLastMessageLeavesBeforeTheEnd) {
+  bring_up();
+  reply_at_once(PiggybackPredictor::kRepliesMin);
+  EXPECT_TRUE(hear().empty());
+  // The process ends after a turn that has delivered something, and no other one follows.
+  turn.delivery = Delivery::kCall;
+  post_receive(10);
+  receive(Operation::kSendOnly, next_psn(), pattern(1), true);
+  EXPECT_FALSE(queue_pair->answer(turn, 8));
+  tx.consume(port.transmit(tx.frames()));
+  expect_ack_of_newest(take_sent());
+}
+
+TEST_F(Replying, ADeadlineEndsWhenAResponseTakesThePlaceOfTheAck) {
+  bring_up();
+  reply_at_once(PiggybackPredictor::kRepliesMin);
+  answer_writes(PiggybackPredictor::kRepliesMin);
+  EXPECT_TRUE(be_written().empty());
+  // The response acknowledges the WRITE.
+  receive_read(next_psn(), 0, 8);
+  pump_once(8);
+  EXPECT_EQ(take_sent().size(), 1u);
+  reply();
+  // A SEND has no deadline: its ACK leaves in the next turn.
+  EXPECT_TRUE(hear().empty());
+  call();
+  EXPECT_FALSE(pump_once(8));
+  expect_ack_of_newest(take_sent());
+}
+
 TEST_F(Replying, AWriteThatTheApplicationFindsInItsMemoryIsAcknowledgedBehindTheReply) {
   bring_up();
-  answer_writes(ReplyHabit::kRepliesMin);
+  answer_writes(PiggybackPredictor::kRepliesMin);
   EXPECT_TRUE(be_written().empty());
   // It may take many turns of others until the application has the CPU.
   for (int i = 0; i < 10; ++i) EXPECT_TRUE(look_again().empty());
   const auto frames = reply();
   ASSERT_EQ(frames.size(), 2u);
   EXPECT_EQ(frames[0].operation(), Operation::kSendOnly);
-  expect_ack(frames[1], 5000 + ReplyHabit::kRepliesMin);
+  expect_ack(frames[1], 5000 + PiggybackPredictor::kRepliesMin);
   EXPECT_TRUE(look_again().empty());
 }
 
 TEST_F(Replying, AWriteIsAcknowledgedWithoutAReplyWhenNoneComesInTime) {
   bring_up();
-  answer_writes(ReplyHabit::kRepliesMin);
+  answer_writes(PiggybackPredictor::kRepliesMin);
   EXPECT_TRUE(be_written().empty());
   advance(microseconds(60));
   expect_ack_of_newest(look_again());
@@ -216,13 +247,13 @@ TEST_F(Replying, AWriteIsAcknowledgedWithoutAReplyWhenNoneComesInTime) {
 
 TEST_F(Replying, AWriteThatIsNotAnsweredAsARuleIsAcknowledgedAtOnce) {
   bring_up();
-  answer_writes(ReplyHabit::kRepliesMin - 1);
+  answer_writes(PiggybackPredictor::kRepliesMin - 1);
   expect_ack_of_newest(be_written());
 }
 
 TEST_F(Replying, WhatIsOwedLeavesBeforeTheEnd) {
   bring_up();
-  answer_writes(ReplyHabit::kRepliesMin);
+  answer_writes(PiggybackPredictor::kRepliesMin);
   EXPECT_TRUE(be_written().empty());
   EXPECT_FALSE(queue_pair->answer(turn, 8));
   tx.consume(port.transmit(tx.frames()));
@@ -235,7 +266,7 @@ TEST_F(Replying, AProgramThatWaitsForItsOwnAckFirstRepliesAtOnce) {
   bring_up();
   call();
   uint32_t own = reply_without_ack();
-  for (uint32_t i = 0; i < ReplyHabit::kRepliesMin; ++i) {
+  for (uint32_t i = 0; i < PiggybackPredictor::kRepliesMin; ++i) {
     find_write();
     call();
     receive_ack(own);
@@ -252,7 +283,7 @@ TEST_F(Replying, AProgramThatWaitsForItsOwnAckFirstRepliesAtOnce) {
   own = reply_without_ack(&frames);
   ASSERT_EQ(frames.size(), 2u);
   EXPECT_EQ(frames[0].operation(), Operation::kWriteOnly);
-  expect_ack(frames[1], 5000 + ReplyHabit::kRepliesMin);
+  expect_ack(frames[1], 5000 + PiggybackPredictor::kRepliesMin);
 
   // When nothing comes at all it is not waited for long.
   EXPECT_TRUE(find_write().empty());
@@ -264,7 +295,7 @@ TEST_F(Replying, AProgramThatRepliesACallAfterItsOwnAckHasNoHabit) {
   bring_up();
   call();
   uint32_t own = reply_without_ack();
-  for (uint32_t i = 0; i < 2 * ReplyHabit::kRepliesMin; ++i) {
+  for (uint32_t i = 0; i < 2 * PiggybackPredictor::kRepliesMin; ++i) {
     find_write();
     call();
     receive_ack(own);
@@ -276,10 +307,10 @@ TEST_F(Replying, AProgramThatRepliesACallAfterItsOwnAckHasNoHabit) {
 
 TEST_F(Replying, ASendWhoseCompletionAnotherThreadBringsIsAcknowledgedAtOnce) {
   bring_up();
-  reply_at_once(ReplyHabit::kRepliesMin);
+  reply_at_once(PiggybackPredictor::kRepliesMin);
   post_receive(10);
-  turn.replies = Replies::kAnyTime;
-  receive(Operation::kSendOnly, 5000 + ReplyHabit::kRepliesMin, pattern(1), true);
+  turn.delivery = Delivery::kBackground;
+  receive(Operation::kSendOnly, 5000 + PiggybackPredictor::kRepliesMin, pattern(1), true);
   EXPECT_FALSE(pump_once(8));
   EXPECT_EQ(take_sent().size(), 1u);
 }
