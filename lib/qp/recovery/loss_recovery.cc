@@ -190,7 +190,7 @@ void LossRecovery::oldest_sent(Instant now, Psn end, size_t overtaken) {
   // What has gone since the last time comes to as much as always at most, and what had gone before is there.
   constexpr uint32_t kMost = SendWindow::kPacketsMax - SendWindow::kPackets;
   if (selective && buffering_.seen()) {
-    const uint32_t gone = std::min(SendWindow::kPackets, send_.connection.flow_limit.window());
+    const uint32_t gone = std::min(SendWindow::kPackets, send_.connection.congestion.window());
     buffered_packets_ = std::min(buffered_packets_ + gone, kMost);
   }
   probe_.sent(now);

@@ -109,7 +109,7 @@ class LossRecovery {
   [[nodiscard]] const RttEstimator& rtt() const { return rtt_; }
   /// The operation whose round trip is to be shown when acknowledged() has said so.
   [[nodiscard]] queue::SendOperation shown_operation() const { return shown_operation_; }
-  [[nodiscard]] PathSeen path_seen() const {
+  [[nodiscard]] PathStatistics path_seen() const {
     return {.samples = rtt_.samples(), .round_trip = rtt_.newest(), .timeouts = timeouts_seen_};
   }
   /// After packets left under congestion control, which wants to know what they found on the path: what goes
