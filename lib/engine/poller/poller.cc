@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/contract.h"
+#include "base/idle_limits.h"
 #include "engine/platform/eal.h"
 #include "engine/platform/fault_handler.h"
 #include "engine/platform/line_timer.h"
@@ -138,7 +139,7 @@ TurnOutcome Poller::partner_turn(Instant now) {
   const bool is_there = attention_.owner_turned();
   const TurnOutcome outcome = is_there ? TurnOutcome::kIdle : turn(now);
   const bool is_in_turn = outcome == TurnOutcome::kBusy && attention_.is_owners(lock_.turn_number());
-  if (is_there || is_in_turn) attention_.keep_owner(now + kOwnerAwayMin);
+  if (is_there || is_in_turn) attention_.keep_owner(now + IdleLimits::kOwnerAway);
   if (!is_there && outcome != TurnOutcome::kBusy) attention_.note_application(now);
   return outcome;
 }

@@ -171,7 +171,6 @@ class Poller final : private TurnOwner {
   static constexpr size_t kTimerSlots = 256;
   static constexpr Duration kUndrainedMax =
       milliseconds(10);  // timers wait no longer for an empty receive queue
-  static constexpr Duration kOwnerAwayMin = microseconds(20);  // see partner_turn()
   /// A turn for what is posted need not look at the port when the last one that did is not so long ago.
   static constexpr Duration kUnreceivedMax = microseconds(2);
   /// How often a process that takes no frames is looked at, at least, when nothing else happens.
