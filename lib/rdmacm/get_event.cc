@@ -2,10 +2,11 @@
 #include <fcntl.h>
 
 #include <cerrno>
-#include <chrono>
 #include <cstddef>
 #include <mutex>
 
+#include "base/idle_policy.h"
+#include "engine/platform/clock.h"
 #include "rdmacm/core.h"
 #include "rdmacm/device.h"
 #include "rdmacm/event_actions.h"
@@ -18,9 +19,6 @@ namespace uroce::rdmacm {
 
 namespace {
 
-/// A peer that is awake answers within that, and then no thread has to be woken.
-constexpr auto kTurnsFor = std::chrono::microseconds(100);
-
 bool may_wait(const Channel& channel) {
   const int flags = fcntl(channel.fd, F_GETFL);
   return flags >= 0 && (flags & O_NONBLOCK) == 0;
@@ -30,8 +28,10 @@ bool may_wait(const Channel& channel) {
 /// does; one that does not wait, once.
 void turn_for_events(const Channel& channel) {
   if (!turn_for_services() || channel.has_events() || !may_wait(channel)) return;
-  const auto end = std::chrono::steady_clock::now() + kTurnsFor;
-  while (turn_for_services() && !channel.has_events() && std::chrono::steady_clock::now() < end) {
+  // A peer that is awake answers within that, and then no thread has to be woken.
+  IdlePolicy policy = IdlePolicy::spins_for(IdleLimits::kEventAnswer);
+  while (turn_for_services() && !channel.has_events()) {
+    if (policy.after({.now = engine::clock_now()}).action == IdlePolicy::Action::kPark) return;
   }
 }
 

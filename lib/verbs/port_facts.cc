@@ -28,7 +28,7 @@ std::string idle_text(const engine::Device::Information& information) {
     case PollerIdle::kAuto:
       break;
   }
-  return dedicated ? "auto: keep their CPU, or offer it where there are one or two"
+  return dedicated ? "auto: keep their CPU, or offer it where fewer than two are left"
                    : "auto: spin or yield, then sleep for up to 4 ms";
 }
 

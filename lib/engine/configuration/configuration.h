@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/identifiers.h"
+#include "base/idle_limits.h"
 #include "base/result.h"
 #include "copy/kind.h"
 #include "faults/rule.h"
@@ -77,7 +78,7 @@ enum class PollerMode : uint8_t { kInline, kDedicated };
 
 /// What a thread of ours that turns pollers does when a turn finds nothing.
 enum class PollerIdle : uint8_t {
-  kAuto,       // kSpin, or on one or two CPUs kYield
+  kAuto,       // kSpin, or kYield where CPUs are too few (IdleLimits::may_keep_processors)
   kSpin,       // keeps its CPU
   kYield,      // offers its CPU to other threads, and goes on
   kInterrupt,  // sleeps until a frame, a doorbell or a timer is due
@@ -90,7 +91,8 @@ struct Configuration {
   std::vector<DeviceConfiguration> devices;
   PollerMode poller_mode = PollerMode::kInline;
   PollerIdle poller_idle = PollerIdle::kAuto;
-  uint32_t takeover_us = 50;    // inline: the background thread turns a poller left alone for this long
+  /// Inline: the background thread turns a poller that was left alone for this long.
+  uint32_t takeover_us = IdleLimits::kTakeover.ns / microseconds(1).ns;
   std::vector<uint32_t> cores;  // dedicated: one per poller; inline: of the background thread
   uint16_t pollers_per_device = 1;
   bool cycle_clock = true;  // tell the time by the CPU's cycle counter, if it is steady

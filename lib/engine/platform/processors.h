@@ -15,7 +15,4 @@ std::vector<uint32_t> allowed_processors_nearby();
 /// How many CPUs the calling thread may use now.
 uint32_t processors_of_this_thread();
 
-/// Too few CPUs to keep one spinning: a thread that has nothing to do yields its own.
-inline bool few_processors() { return allowed_processors().size() <= 2; }
-
 }  // namespace uroce::engine

@@ -12,6 +12,7 @@
 #include <system_error>
 #include <vector>
 
+#include "base/idle_limits.h"
 #include "engine/platform/processors.h"
 
 namespace uroce::engine {
@@ -67,11 +68,10 @@ void prefer_short_slices() {
     uint64_t deadline_ns = 0;
     uint64_t period_ns = 0;
   };
-  constexpr uint64_t kShortestNs = 100'000;
   Attributes attributes;
   if (syscall(SYS_sched_getattr, 0, &attributes, sizeof(attributes), 0) != 0) return;
   if (attributes.policy != SCHED_OTHER && attributes.policy != SCHED_BATCH) return;
-  attributes.runtime_ns = kShortestNs;
+  attributes.runtime_ns = static_cast<uint64_t>(IdleLimits::kSliceAsked.ns);
   // A hint: where it is refused (a sandbox, an old kernel) latency is lost, nothing else.
   (void)syscall(SYS_sched_setattr, 0, &attributes, 0);
 }

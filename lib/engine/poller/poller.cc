@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/contract.h"
+#include "base/idle_limits.h"
 #include "engine/platform/eal.h"
 #include "engine/platform/fault_handler.h"
 #include "engine/platform/line_timer.h"
@@ -138,7 +139,7 @@ TurnOutcome Poller::partner_turn(Instant now) {
   const bool is_there = attention_.owner_turned();
   const TurnOutcome outcome = is_there ? TurnOutcome::kIdle : turn(now);
   const bool is_in_turn = outcome == TurnOutcome::kBusy && attention_.is_owners(lock_.turn_number());
-  if (is_there || is_in_turn) attention_.keep_owner(now + kOwnerAwayMin);
+  if (is_there || is_in_turn) attention_.keep_owner(now + IdleLimits::kOwnerAway);
   if (!is_there && outcome != TurnOutcome::kBusy) attention_.note_application(now);
   return outcome;
 }
@@ -211,15 +212,19 @@ bool Poller::answer(QueuePairEntry& entry) {
 
 /// Sends the answers that are due: the application has ended, and no turn follows.
 void Poller::answer_all() {
-  for (size_t left = active_.size(); left > 0 && !tx_.full(); --left)
-    active_.pop_front().queue_pair.answer(turn_, kPumpFrames);
+  SendScheduler::Round round = senders_.begin_round();
+  while (!tx_.full()) {
+    QueuePairEntry* const next = senders_.next(round, nullptr);
+    if (next == nullptr) break;
+    next->queue_pair.answer(turn_, SendScheduler::kFrames);
+  }
   transmit();
 }
 
 bool Poller::forget(QueuePairEntry& entry) {
   // Its last doorbell may be behind those of others.
   if (Doorbells::has_rung(entry)) take_doorbells(SIZE_MAX);
-  active_.remove(entry);
+  senders_.has_none(entry);
   timers_.disarm(entry);
   forget_early(entry);
   const bool stays = moves_.cancel(entry);
@@ -229,7 +234,7 @@ bool Poller::forget(QueuePairEntry& entry) {
 Duration Poller::time_to_deadline() {
   if (!lock_.begin()) return {};
   Duration left{INT64_MAX};
-  if (active_.size() > waiting_ || !looped_.empty() || receive_.defers() || !tx_.empty() || ahead_ ||
+  if (senders_.size() > waiting_ || !looped_.empty() || receive_.defers() || !tx_.empty() || ahead_ ||
       placer_.copying() || moves_.under_way()) {
     left = {};
   } else if (const Instant deadline = timers_.next_deadline(); deadline != kNever) {
@@ -294,7 +299,7 @@ bool Poller::may_skip_receive(const QueuePairEntry& posted) const {
 /// Whether the turn ends after the receive stage, as most do: there is nothing to do, for timers either,
 /// which may have waited for an empty receive queue.
 bool Poller::ends_idle() {
-  if (work_ > 0 || !active_.empty() || !tx_.empty() || general_work_due()) return false;
+  if (work_ > 0 || !senders_.empty() || !tx_.empty() || general_work_due()) return false;
   expire_timers();
   completions_.notify_due();
   return work_ == 0;
@@ -329,7 +334,7 @@ void Poller::send() {
 }
 
 bool Poller::send_frames() {
-  if (!active_.empty() || general_work_due()) pump();
+  if (!senders_.empty() || general_work_due()) pump();
   // Where a burst is a system call, what follows goes with it: nearly all of that time is behind the reply.
   if (long_bursts_ && std::exchange(turn_.answers_follow, false)) [[unlikely]]
     pump();

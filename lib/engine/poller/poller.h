@@ -30,6 +30,7 @@
 #include "engine/poller/queue_pair_entry.h"
 #include "engine/poller/queue_pair_moves.h"
 #include "engine/poller/receive_stage.h"
+#include "engine/poller/send_scheduler.h"
 #include "engine/poller/turn_lock.h"
 #include "net/links.h"
 #include "port/port.h"
@@ -112,7 +113,7 @@ class Poller final : private TurnOwner {
   // Inside a turn (commands).
 
   /// The queue pair has something to do: it is pumped in this turn or the next.
-  void activate(QueuePairEntry& entry) { active_.push_back(entry); }
+  void activate(QueuePairEntry& entry) { senders_.has_work(entry); }
   /// The queue pair was posted to, or has more to do, and waits for its pump; that comes with this turn.
   bool has_work(QueuePairEntry& entry) {
     if (Doorbells::has_rung(entry)) take_doorbells(SIZE_MAX);
@@ -155,23 +156,11 @@ class Poller final : private TurnOwner {
  private:
   static constexpr size_t kCommandsMax = 64;  // waiting; also the most in one turn
   static constexpr size_t kDoorbellsPerTurn = 256;
-  static constexpr size_t kExpiredMax = 64;    // per turn
-  static constexpr uint32_t kPumpFrames = 16;  // per queue pair and turn, unless few fill a burst
-  // While queue pairs with few frames to send take turns with others, these send at most so many bytes in a
-  // turn (four frames of the largest path MTU) if their frames are so long.
-  static constexpr uint32_t kQuantumBytes = 16896;
-  static constexpr uint32_t kLongFrame = 1024;
-  static constexpr size_t kShortFrames = 2;
-  // That begins when so many short messages have gone within kSharedFor: long ones are slower by it, and a
-  // few short ones, as of a connection that is watched, are not worth that.
-  static constexpr uint32_t kShortMessages = 64;
-  /// For so long after such a one has sent; short messages wait less for long ones.
-  static constexpr Duration kSharedFor = milliseconds(5);
+  static constexpr size_t kExpiredMax = 64;  // per turn
   static constexpr Duration kTimerTick = microseconds(16);
   static constexpr size_t kTimerSlots = 256;
   static constexpr Duration kUndrainedMax =
       milliseconds(10);  // timers wait no longer for an empty receive queue
-  static constexpr Duration kOwnerAwayMin = microseconds(20);  // see partner_turn()
   /// A turn for what is posted need not look at the port when the last one that did is not so long ago.
   static constexpr Duration kUnreceivedMax = microseconds(2);
   /// How often a process that takes no frames is looked at, at least, when nothing else happens.
@@ -215,10 +204,6 @@ class Poller final : private TurnOwner {
   void pump();
   [[nodiscard, gnu::cold, gnu::noinline]] bool begin_use_by_post(QueuePairEntry& entry);
   void note_sent(QueuePairEntry& entry, size_t frames, bool more);
-  void note_short_message();
-  [[nodiscard]] static bool is_long(const QueuePairEntry& entry);
-  [[nodiscard]] bool is_for_another(const QueuePairEntry& entry) const;
-  [[nodiscard]] uint32_t pump_budget() const;
   [[nodiscard]] uint32_t frames_taken(const QueuePairEntry& entry, uint32_t budget);
   void transmit();
   void receive_last();
@@ -299,16 +284,9 @@ class Poller final : private TurnOwner {
   uint32_t until_measured_ = kSendsPerMeasured;
   uint64_t posted_turn_ = 0;  // number of the last turn that was made for a post
   TimerWheel timers_;
-  ActiveList active_;
+  SendScheduler senders_{long_bursts_};
   const QueuePairEntry* turn_is_for_ = nullptr;  // that posted, if the turn is for nothing else
-  // Only to be compared: which queue pair sent last, and that one again as long as it may be the only one.
-  const QueuePairEntry* last_sender_ = nullptr;
-  const QueuePairEntry* lone_sender_ = nullptr;
-  Instant long_until_{INT64_MIN};  // since long frames were sent
-  Instant shared_until_{};         // while turn_.shared: long messages and short ones take turns
-  Instant shorts_since_{};         // since when short messages are counted
-  uint32_t shorts_ = 0;
-  size_t waiting_ = 0;  // of these, queue pairs whose peer's process takes no frames
+  size_t waiting_ = 0;                           // senders whose peer's process takes no frames
   GeneralServices* services_ = nullptr;
   QueuePairEntry* raised_ = nullptr;  // the last of those with events
   LoopRing looped_;

@@ -79,10 +79,8 @@ bool Poller::may_give(const QueuePairEntry& entry, const Poller& to) const {
 
 void Poller::give(QueuePairEntry& entry, uint16_t sibling) {
   moves_.end_leaving(entry);
-  active_.remove(entry);
+  senders_.forget(entry);
   timers_.disarm(entry);
-  entry.has_more = false;
-  entry.frame_bytes = 0;
   const auto completed = [&](const queue::CompletionQueue* queue) { return queue->pushed(options_.index); };
   const MoveMessage message{.kind = MoveMessage::Kind::kGive,
                             .entry = &entry,

@@ -1,14 +1,5 @@
-// The sending half of a turn: timers, the queue pairs' pumps, one burst out, completions and events.
-//
-// A queue pair sends kPumpFrames in a turn. While short and long messages take turns (turn_.shared), one with
-// long frames sends kQuantumBytes, and nothing in a turn that is made for the post of another one. Short
-// messages are posted one by one, and each such turn would otherwise send 64 KiB of long ones besides. Cost:
-// the long ones have what the short ones leave; a short message, a few instructions.
-//
-// That begins with kShortMessages short messages within kSharedFor: a few of them, as of a connection that is
-// watched, are not worth it. A frame of kLongFrame bytes is long; a queue pair that sent up to kShortFrames
-// others and has no more is short. Not covered: two short ones among many long ones of several pollers, and
-// READs that are answered, which are not counted as messages of this end.
+// The sending half of a turn: timers, the queue pairs' pumps, one burst out, completions and events. Which
+// queue pair sends next, and how much, is SendScheduler's to say.
 #include <algorithm>
 #include <utility>
 
@@ -49,24 +40,19 @@ void Poller::pump() {
   if (services_ != nullptr && services_->deadline() <= turn_.now) services_->pump(turn_.now, tx_);
   waiting_ = 0;
   if (turn_.shared) [[unlikely]]
-    turn_.shared = turn_.now < shared_until_;
-  uint32_t budget = pump_budget();
-  for (size_t left = active_.size(); left > 0 && !tx_.full(); --left) {
-    QueuePairEntry& entry = active_.pop_front();
-    if (turn_.shared) [[unlikely]] {
-      if (is_for_another(entry)) {
-        active_.push_back(entry);
-        continue;
-      }
-      budget = is_long(entry) ? kQuantumBytes / entry.frame_bytes : pump_budget();
-    }
+    turn_.shared = senders_.still_mixed(turn_.now);
+  SendScheduler::Round round = senders_.begin_round();
+  while (round.left > 0 && !tx_.full()) {
+    QueuePairEntry* const next = senders_.next(round, turn_is_for_);
+    if (next == nullptr) break;
+    QueuePairEntry& entry = *next;
     flush_completions_if_full();
     if (entry.queue_pair.used() == nullptr && !begin_use_by_post(entry)) [[unlikely]]
       continue;
     note_error_state(entry);
-    const uint32_t taken = frames_taken(entry, budget);
+    const uint32_t taken = frames_taken(entry, round.frames);
     if (taken == 0) {
-      active_.push_back(entry);
+      activate(entry);
       ++waiting_;
       continue;
     }
@@ -79,7 +65,7 @@ void Poller::pump() {
     if (more) activate(entry);
     // An ACK that waits for a reply is none.
     if (!more || tx_.size() != before) ++work_;
-    if (&entry != lone_sender_) [[unlikely]]
+    if (!senders_.is_lone(entry)) [[unlikely]]
       note_sent(entry, tx_.size() - before, more);
   }
 }
@@ -89,50 +75,19 @@ void Poller::pump() {
 bool Poller::begin_use_by_post(QueuePairEntry& entry) {
   if (!entry.queue_pair.wants_use()) return false;
   if (entry.queue_pair.use() != nullptr) return true;
-  active_.push_back(entry);
+  activate(entry);
   ++waiting_;
   return false;
 }
 
 /// Notes what a queue pair has sent, unless it is the only one that sends.
 [[gnu::noinline]] void Poller::note_sent(QueuePairEntry& entry, size_t frames, bool more) {
-  entry.has_more = more && frames > 0;
-  if (frames == 0) return;
-  entry.frame_bytes = tx_.last_length();
-  const bool alone = std::exchange(last_sender_, &entry) == &entry;
-  if (is_long(entry)) {
-    long_until_ = turn_.now + kSharedFor;
-  } else if (!alone && !more && frames <= kShortFrames && turn_.now < long_until_) {
-    // One that awaits nothing has sent an ACK, or the like.
-    if (entry.queue_pair.used()->awaits_responses()) note_short_message();
-  }
-  lone_sender_ = turn_.shared ? nullptr : &entry;
-}
-
-void Poller::note_short_message() {
-  if (turn_.now - shorts_since_ > kSharedFor) {
-    shorts_since_ = turn_.now;
-    shorts_ = 0;
-  }
-  if (++shorts_ < kShortMessages) return;
-  turn_.shared = true;
-  shared_until_ = turn_.now + kSharedFor;
-}
-
-bool Poller::is_long(const QueuePairEntry& entry) { return entry.frame_bytes >= kLongFrame; }
-
-/// Whether the turn is for the post of another queue pair, and this one, with long frames, goes on in the
-/// next.
-bool Poller::is_for_another(const QueuePairEntry& entry) const {
-  return turn_is_for_ != nullptr && turn_is_for_ != &entry && entry.has_more && is_long(entry);
-}
-
-/// How many frames a queue pair may send in this turn. On a port where the burst is what costs, few queue
-/// pairs fill it.
-uint32_t Poller::pump_budget() const {
-  if (!long_bursts_ || active_.size() == 0) [[likely]]
-    return kPumpFrames;
-  return std::max(kPumpFrames, static_cast<uint32_t>(port::TxBatch::kFramesMax / active_.size()));
+  senders_.sent(entry, {.now = turn_.now,
+                        .frames = frames,
+                        .frame_bytes = frames > 0 ? tx_.last_length() : 0,
+                        .more = more,
+                        .awaits_responses = !more && entry.queue_pair.used()->awaits_responses()});
+  turn_.shared = senders_.mixed();
 }
 
 /// How many frames of `budget` the processes take just now that they go to: those before the first datagram

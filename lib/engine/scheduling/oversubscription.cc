@@ -1,5 +1,5 @@
 // A thread that finds a poller busy returns at once, and would spin while the thread in the turn does not
-// run. So it yields after PollBackoff::kPatience empty polls while more threads find nothing than it may use
+// run. So it yields after IdleLimits::kEmptyPolls empty polls while more threads find nothing than it may use
 // CPUs; programs that share the device count as one thread each. One thread, or as many as CPUs, never yield,
 // because a yield may lose a whole time slice. Not covered: processes that share no device (perf/run --only
 // polling_threads).

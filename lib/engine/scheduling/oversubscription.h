@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/idle_limits.h"
 #include "base/time.h"
 
 namespace uroce::engine {
@@ -13,9 +14,6 @@ namespace uroce::engine {
 /// for a while.
 class IdlePollingThreads {
  public:
-  /// Long enough for a thread to get a CPU that it shares with some dozen others.
-  static constexpr Duration kEpoch = milliseconds(128);
-
   /// Other programs of the host may poll, too: as many as share a device with this one, each by a thread at
   /// least. Any thread.
   void set_programs_beside(uint32_t count) {
@@ -24,7 +22,7 @@ class IdlePollingThreads {
 
   /// `reported` is the calling thread's own, 0 at first. At least this many poll in vain, it included.
   uint32_t report(Instant now, uint32_t& reported) {
-    const auto epoch = static_cast<uint32_t>(now.ns / kEpoch.ns) | 1u << 31;  // never 0
+    const auto epoch = static_cast<uint32_t>(now.ns / IdleLimits::kEpoch.ns) | 1u << 31;  // never 0
     uint64_t seen = word_.load(std::memory_order_relaxed);  // all of it: a count on which no data hangs
     const uint32_t beside = beside_.load(std::memory_order_relaxed);
     if (reported == epoch) return most_of(in_epoch(seen, epoch)) + beside;
@@ -65,18 +63,12 @@ class IdlePollingThreads {
   std::atomic<uint32_t> yielding_{0};
 };
 
-/// What one thread does about its polls that find nothing. A thread that has a CPU to itself keeps polling.
-/// Where more threads poll in vain than CPUs are there for them, one of the others holds the poller, or has
-/// what it waits for, and does not run: then it gives its CPU away.
+/// The idle policy of an application's thread: what it does about its polls that find nothing. It counts
+/// polls, because a clock in each would cost, and never sleeps, because the thread is not ours. A thread that
+/// has a CPU to itself keeps polling. Where more threads poll in vain than CPUs are there for them, one of
+/// the others holds the poller, or has what it waits for, and does not run: then it gives its CPU away.
 class PollBackoff {
  public:
-  /// Empty polls in a row after which a thread counts as polling in vain: longer than an answer takes.
-  static constexpr uint32_t kPatience = 256;
-  /// The patience while other threads take the CPU.
-  static constexpr uint32_t kPatienceOversubscribed = 16;
-  /// After a yield that took longer another thread has run meanwhile.
-  static constexpr Duration kUncontendedYieldMax = microseconds(2);
-
   void found() { count_ = 0; }
   /// Notes an empty poll. True: back_off() is due.
   bool nothing() { return ++count_ >= patience_; }
@@ -90,19 +82,20 @@ class PollBackoff {
     const uint32_t others = threads.report(before, reported_);
     if (reported_ != reported) processors_ = machine.processors();
     if (others <= processors_) {
-      patience_ = kPatience;
+      patience_ = IdleLimits::kEmptyPolls;
       return;
     }
     threads.begin_yield();
     machine.yield();
     threads.end_yield();
-    const bool others_ran = machine.now() - before > kUncontendedYieldMax;
-    patience_ = others_ran ? kPatienceOversubscribed : std::min(2 * patience_, kPatience);
+    const bool others_ran = machine.now() - before > IdleLimits::kYieldAlone;
+    patience_ =
+        others_ran ? IdleLimits::kEmptyPollsContended : std::min(2 * patience_, IdleLimits::kEmptyPolls);
   }
 
  private:
   uint32_t count_ = 0;
-  uint32_t patience_ = kPatience;
+  uint32_t patience_ = IdleLimits::kEmptyPolls;
   uint32_t reported_ = 0;
   uint32_t processors_ = 0;
 };

@@ -1,14 +1,13 @@
-// The background thread looks after pollers that no call turns; dedicated threads turn theirs for ever. On
-// one or two CPUs AwakeWait yields instead of spinning, until a yield takes longer than kYieldMax because
-// another thread spins. Then it sleeps for kNap at a time during kContended: a sleeper is run when it wakes,
-// a yielding thread when the other's time slice has passed.
+// The background thread looks after pollers that no call turns; dedicated threads turn theirs for ever. What
+// they do between two looks is IdlePolicy's to say. A thread keeps its CPU while it is awake only where CPUs
+// are left for the application and for everything else (IdleLimits::may_keep_processors).
 //
 // A poller that is found in a turn counts as turned by the application, and oversleeping does not count
 // against the application either. Taking over a busy application's poller for such a reason makes the next
 // takeover more likely.
 //
 // While a thread of the application has yielded its CPU between two polls, a poller counts as left alone only
-// after IdlePolicy::kYieldedMax. That thread polls as soon as it has a CPU again; without the rule background
+// after IdleLimits::kYieldedMax. That thread polls as soon as it has a CPU again; without the rule background
 // threads did half of the work where programs outnumber CPUs (perf/run --only host).
 //
 // Threads do not wait by umonitor (rte_power_monitor()): it watches one address, and a poller is also woken
@@ -30,33 +29,20 @@ namespace uroce::engine {
 
 namespace {
 
-/// How a thread waits that found nothing to do, but expects something any moment. Where CPUs are many it
-/// keeps its own. Where they are few it offers it to others; after another thread has taken it for a time
-/// slice it sleeps instead for a while, because a sleeper is run as soon as it wakes.
-class AwakeWait {
- public:
-  explicit AwakeWait(PollerIdle idle) : idle_(idle) {}
+static_assert(IdleLimits::kSleepMax < kClockStepMax);
 
-  void once() {
-    if (idle_ == PollerIdle::kYield) return (void)sched_yield();
-    if (idle_ == PollerIdle::kSpin || !few_processors()) return __builtin_ia32_pause();
-    const Instant before = clock_now();
-    if (before < contended_until_) return Parker::nap(kNap.ns);
-    sched_yield();
-    const Instant after = clock_now();
-    if (after - before > kYieldMax) contended_until_ = after + kContended;
-  }
+/// Sleeps shall not be rounded up by the default slack, which is as long as the shortest of them.
+void sleep_exactly() { prctl(PR_SET_TIMERSLACK, static_cast<unsigned long>(IdleLimits::kTimerSlack.ns)); }
 
- private:
-  /// A longer yield: another thread spins. One that only looks in, as background threads do, takes less even
-  /// in a virtual machine.
-  static constexpr Duration kYieldMax = microseconds(200);
-  static constexpr Duration kContended = milliseconds(32);  // before a yield is tried again
-  static constexpr Duration kNap = microseconds(50);
-
-  const PollerIdle idle_;
-  Instant contended_until_{};
-};
+/// Waits as a thread does that stays awake.
+void wait_awake(IdlePolicy& policy, const IdlePolicy::Decision& decision) {
+  if (decision.action == IdlePolicy::Action::kSpin) return __builtin_ia32_pause();
+  if (decision.action == IdlePolicy::Action::kNap) return Parker::nap(decision.duration.ns);
+  if (decision.action != IdlePolicy::Action::kYield) return;
+  const Instant before = clock_now();
+  sched_yield();
+  policy.yielded(before, clock_now());
+}
 
 }  // namespace
 
@@ -81,7 +67,8 @@ Status PollerThreads::start(const Configuration& configuration, std::span<Poller
     if (!status) return status;
   }
   if (configuration.poller_mode == PollerMode::kDedicated) return start_dedicated(configuration.cores);
-  auto thread = Thread::start("uroce-attend", configuration.cores, [this] { attend(); });
+  const bool keep = keep_processors(1, 1);
+  auto thread = Thread::start("uroce-attend", configuration.cores, [this, keep] { attend(keep); });
   if (!thread) return thread.error();
   threads_.push_back(std::move(*thread));
   return {};
@@ -91,11 +78,11 @@ Status PollerThreads::start_dedicated(const std::vector<uint32_t>& cores) {
   // Without a list: the CPUs from the last one down, because programs tend to begin with the first.
   std::vector<uint32_t> on = cores;
   if (on.empty()) on.assign(allowed_processors().rbegin(), allowed_processors().rend());
+  const bool keep = keep_processors(pollers_.size(), on.size());
   for (size_t i = 0; i < pollers_.size(); ++i) {
     const uint32_t core = on[i % on.size()];
-    auto thread = Thread::start(fmt::format("uroce-poll-{}", i), std::span(&core, 1), [this, i] {
-      idle_ == PollerIdle::kInterrupt ? turn_and_rest(i) : turn_for_ever(*pollers_[i]);
-    });
+    auto thread = Thread::start(fmt::format("uroce-poll-{}", i), std::span(&core, 1),
+                                [this, i, keep] { turn_for_ever(i, keep); });
     if (!thread) {
       stop();
       return thread.error();
@@ -103,6 +90,15 @@ Status PollerThreads::start_dedicated(const std::vector<uint32_t>& cores) {
     threads_.push_back(std::move(*thread));
   }
   return {};
+}
+
+bool PollerThreads::keep_processors(size_t threads, size_t cores) {
+  return IdleLimits::may_keep_processors(threads, cores, allowed_processors().size());
+}
+
+IdlePolicy::Awake PollerThreads::awake(bool keep) const {
+  if (idle_ == PollerIdle::kYield) return IdlePolicy::Awake::kYield;
+  return idle_ == PollerIdle::kSpin || keep ? IdlePolicy::Awake::kSpin : IdlePolicy::Awake::kShare;
 }
 
 void PollerThreads::stop() {
@@ -121,14 +117,6 @@ void PollerThreads::abandon() {
   threads_.clear();
 }
 
-void PollerThreads::turn_for_ever(Poller& poller) const {
-  AwakeWait wait(idle_);
-  if (few_processors()) prefer_short_slices();
-  while (!stopping_.load(std::memory_order_relaxed)) {
-    if (poller.turn(clock_now()) != TurnOutcome::kWorked) wait.once();
-  }
-}
-
 /// A turn of a poller whose thread sleeps when there is nothing to do, as those of the other pollers do: the
 /// threads of pollers that it handed frames to are woken.
 TurnOutcome PollerThreads::turn(size_t index, Instant now) {
@@ -138,24 +126,30 @@ TurnOutcome PollerThreads::turn(size_t index, Instant now) {
   return outcome;
 }
 
-void PollerThreads::turn_and_rest(size_t index) {
-  using IdleAction = IdlePolicy::IdleAction;
-  prctl(PR_SET_TIMERSLACK, 1'000UL);
-  if (few_processors()) prefer_short_slices();
+void PollerThreads::turn_for_ever(size_t index, bool keep) {
+  using Action = IdlePolicy::Action;
+  sleep_exactly();
+  if (!keep) prefer_short_slices();
+  const bool sleeps = idle_ == PollerIdle::kInterrupt;
   Poller& poller = *pollers_[index];
-  AwakeWait wait(idle_);
-  IdlePolicy policy(takeover_);
+  IdlePolicy policy =
+      sleeps ? IdlePolicy::takes_over(awake(keep), takeover_) : IdlePolicy::dedicated(awake(keep));
   bool woken = false;
   while (!stopping_.load(std::memory_order_relaxed)) {
     const Instant now = clock_now();
-    const bool worked = turn(index, now) != TurnOutcome::kIdle;
-    const auto [action, duration] =
-        policy.after({.now = now, .due = kNever, .in_charge = 1, .worked = worked || woken});
-    woken = false;
-    if (action == IdleAction::kSpin) wait.once();
-    if (action != IdleAction::kPark) continue;
-    woken = rest(parkers_[index], std::min(duration, poller.time_to_deadline()),
-                 [&] { return turn(index, clock_now()) != TurnOutcome::kIdle; });
+    const TurnOutcome outcome = sleeps ? turn(index, now) : poller.turn(now);
+    // After a turn of another thread, as of one that closes the device, there may be more.
+    const bool was_woken = std::exchange(woken, false);
+    const IdlePolicy::Decision decision =
+        policy.after({.now = now,
+                      .worked = outcome == TurnOutcome::kWorked || was_woken,
+                      .pending = outcome == TurnOutcome::kBusy});
+    if (decision.action == Action::kPark) {
+      woken = rest(parkers_[index], std::min(decision.duration, poller.time_to_deadline()),
+                   [&] { return turn(index, clock_now()) != TurnOutcome::kIdle; });
+    } else {
+      wait_awake(policy, decision);
+    }
   }
 }
 
@@ -178,13 +172,11 @@ void PollerThreads::frames_arrived() {
   for (Parker& parker : parkers_) parker.wake();
 }
 
-void PollerThreads::attend() {
-  using IdleAction = IdlePolicy::IdleAction;
-  // Sleeps of tens of microseconds shall not be rounded up by the default slack of another fifty.
-  prctl(PR_SET_TIMERSLACK, 1'000UL);
+void PollerThreads::attend(bool keep) {
+  using Action = IdlePolicy::Action;
+  sleep_exactly();
   prefer_short_slices();
-  AwakeWait wait(idle_);
-  IdlePolicy policy(takeover_);
+  IdlePolicy policy = IdlePolicy::takes_over(awake(keep), takeover_);
   Instant awake_at = kNever;
   bool woken = false;
   while (!stopping_.load(std::memory_order_relaxed)) {
@@ -193,19 +185,20 @@ void PollerThreads::attend() {
     look.worked |= std::exchange(woken, false);
     const IdlePolicy::Decision decision = policy.after(look);
     awake_at = kNever;
-    if (decision.action == IdleAction::kSpin) wait.once();
-    if (decision.action == IdleAction::kPark && idle_ == PollerIdle::kInterrupt) {
+    if (decision.action == Action::kPark && idle_ == PollerIdle::kInterrupt) {
       const Duration duration = std::min(decision.duration, time_to_deadline(now));
       woken = rest(parker(), duration, [&] { return look_after(clock_now(), {}).worked; });
       if (!woken) awake_at = now + duration;
-    } else if (decision.action == IdleAction::kSleep || decision.action == IdleAction::kPark) {
+    } else if (decision.action == Action::kSleep || decision.action == Action::kPark) {
       awake_at = sleep(decision);
+    } else {
+      wait_awake(policy, decision);
     }
   }
 }
 
 IdlePolicy::Look PollerThreads::look_after(Instant now, Duration overslept) const {
-  IdlePolicy::Look look{.now = now, .due = kNever};
+  IdlePolicy::Look look{.now = now, .in_charge = 0};
   const Duration patience = IdlePolicy::patience(takeover_, poll_awaits_processor());
   for (Poller* poller : pollers_) {
     if (poller->attention().take_wanted()) poller->attention().note_application(now);
@@ -222,14 +215,14 @@ IdlePolicy::Look PollerThreads::look_after(Instant now, Duration overslept) cons
       left_alone = now + takeover_;
     }
     // It may be known earlier that no thread is about to poll.
-    look.due = std::min({look.due, left_alone, now + IdlePolicy::kSleepMax});
+    look.due = std::min({look.due, left_alone, now + IdleLimits::kSleepMax});
   }
   return look;
 }
 
 Instant PollerThreads::sleep(IdlePolicy::Decision decision) {
   const Instant now = clock_now();
-  if (decision.action == IdlePolicy::IdleAction::kSleep) {
+  if (decision.action == IdlePolicy::Action::kSleep) {
     parker().park_until_woken(decision.duration.ns);
     return now + decision.duration;
   }

@@ -5,13 +5,13 @@
 #include <span>
 #include <vector>
 
+#include "base/idle_policy.h"
 #include "base/result.h"
 #include "engine/configuration/configuration.h"
 #include "engine/platform/parker.h"
 #include "engine/platform/thread.h"
 #include "engine/poller/poller.h"
 #include "engine/scheduling/frame_watch.h"
-#include "engine/scheduling/idle_policy.h"
 
 namespace uroce::engine {
 
@@ -44,15 +44,17 @@ class PollerThreads {
 
  private:
   Status start_dedicated(const std::vector<uint32_t>& cores);
-  void turn_for_ever(Poller& poller) const;
-  void turn_and_rest(size_t index);
+  /// Whether `threads` of ours keep their CPUs while they find nothing (PollerIdle::kAuto), on `cores`.
+  [[nodiscard]] static bool keep_processors(size_t threads, size_t cores);
+  [[nodiscard]] IdlePolicy::Awake awake(bool keep) const;
+  void turn_for_ever(size_t index, bool keep);
   TurnOutcome turn(size_t index, Instant now);
   /// Sleeps, with PollerIdle::kInterrupt, unless `found_work` finds something. True: the thread shall look
   /// again at once.
   template <typename FoundWork>
   bool rest(Parker& parker, Duration duration, FoundWork found_work);
   void frames_arrived();
-  void attend();
+  void attend(bool keep);
   /// One look at every poller: turns those that are left alone. By how much longer we slept than we wanted
   /// does not count against the application: it may be our waking up that took its CPU.
   IdlePolicy::Look look_after(Instant now, Duration overslept) const;

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/idle_limits.h"
 #include "base/time.h"
 #include "nvmf/rdma/events.h"
 
@@ -29,7 +30,8 @@ struct RdmaOptions {
   /// The host acknowledges a response, or answers a READ, within this time: otherwise the queue ends. The
   /// retries and timeouts that the host asked for do not matter.
   uint32_t stall_s = 10;
-  uint32_t idle_us = 1000;  // without anything to do before a poller sleeps
+  /// Without anything to do before a poller sleeps.
+  uint32_t idle_us = IdleLimits::kServedIdle.ns / microseconds(1).ns;
   bool own_threads = true;  // of the pollers; false: they are turned by RdmaTransport::turn()
   /// A line of what happens to connections. Null: none. Control thread.
   RdmaEvents::Log log;

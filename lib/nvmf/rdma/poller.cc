@@ -1,5 +1,5 @@
-// An idle poller sleeps on the completion channel after `idle_us`, kSleepMaxMs at most. Cost: the first
-// command after that waits for a wake-up.
+// An idle poller sleeps on the completion channel (IdlePolicy::serves). The target's own clocks (keep alive,
+// news of namespaces) go on meanwhile, because no sleep is long. Cost: the first command waits for a wake-up.
 #include "nvmf/rdma/poller.h"
 
 #include <poll.h>
@@ -14,10 +14,6 @@ namespace uroce::nvmf {
 namespace {
 
 constexpr size_t kCompletionsOfTurn = 64;
-/// The target's own clocks (keep alive, news of namespaces) go on while a poller sleeps.
-constexpr int kSleepMaxMs = 20;
-/// The answer to a host that has one command under way comes within this time: it is not worth a system call.
-constexpr Duration kSpin = microseconds(20);
 
 void stay_on(uint32_t core) {
   cpu_set_t cores;
@@ -32,7 +28,10 @@ void stay_on(uint32_t core) {
 
 RdmaPoller::RdmaPoller(Target& target, const RdmaOptions& options, std::optional<uint32_t> core,
                        RdmaMailbox<RdmaReport>& reports)
-    : target_(target), clock_(options.clock), idle_(microseconds(options.idle_us)), reports_(reports) {
+    : target_(target),
+      clock_(options.clock),
+      idle_policy_(IdlePolicy::serves(microseconds(options.idle_us))),
+      reports_(reports) {
   if (!options.own_threads) return;
   thread_ = std::thread([this, core] {
     if (core) stay_on(*core);
@@ -49,14 +48,14 @@ RdmaPoller::~RdmaPoller() {
 bool RdmaPoller::turn() { return turn(clock_()); }
 
 void RdmaPoller::run() {
-  worked_at_ = clock_();
+  using Action = IdlePolicy::Action;
   while (!stopping_.load(std::memory_order_relaxed)) {
     const Instant now = clock_();
-    if (turn(now)) {
-      worked_at_ = now;
-    } else {
-      rest(now);
-    }
+    const bool worked = turn(now);
+    const auto [action, duration] =
+        idle_policy_.after({.now = now, .worked = worked, .pending = !worked && executes()});
+    if (action == Action::kYield) sched_yield();
+    if (action == Action::kPark) sleep(duration);
   }
 }
 
@@ -181,28 +180,20 @@ bool RdmaPoller::advance_end(Turned& turned, Instant now) {
   return reached == RdmaQueue::Phase::kRetired;
 }
 
-void RdmaPoller::rest(Instant now) {
-  if (now - worked_at_ < kSpin) return;
-  const bool executes = std::ranges::any_of(queues_, [](const Turned& one) { return one.queue->executes(); });
-  if (executes || now - worked_at_ < idle_) {
-    sched_yield();
-  } else {
-    sleep();
-  }
+/// The end of a block device's work wakes no poller that sleeps.
+bool RdmaPoller::executes() const {
+  return std::ranges::any_of(queues_, [](const Turned& one) { return one.queue->executes(); });
 }
 
-void RdmaPoller::sleep() {
+void RdmaPoller::sleep(Duration duration) {
   std::vector<pollfd> waiting{{.fd = mailbox_.fd(), .events = POLLIN, .revents = 0}};
   for (RdmaShare* share : shares_) {
     ibv_req_notify_cq(&share->completions(), 0);
     waiting.push_back({.fd = share->channel().fd, .events = POLLIN, .revents = 0});
   }
   // What came before the request to be told is not told.
-  if (turn(clock_())) {
-    worked_at_ = clock_();
-    return;
-  }
-  ::poll(waiting.data(), waiting.size(), kSleepMaxMs);
+  if (turn(clock_())) return (void)idle_policy_.after({.now = clock_(), .worked = true});
+  ::poll(waiting.data(), waiting.size(), static_cast<int>(duration.ns / milliseconds(1).ns));
   for (RdmaShare* share : shares_) {
     ibv_cq* queue = nullptr;
     void* context = nullptr;

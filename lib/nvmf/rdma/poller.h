@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/idle_policy.h"
 #include "nvmf/rdma/mailbox.h"
 #include "nvmf/rdma/queue.h"
 
@@ -85,17 +86,16 @@ class RdmaPoller {
   bool turn_queues(Instant now);
   void report(Turned& turned, Instant now);
   bool advance_end(Turned& turned, Instant now);
-  void rest(Instant now);
-  void sleep();
+  [[nodiscard]] bool executes() const;
+  void sleep(Duration duration);
 
   Target& target_;
   Instant (*const clock_)();
-  const Duration idle_;
+  IdlePolicy idle_policy_;
   RdmaMailbox<RdmaReport>& reports_;
   RdmaMailbox<Message> mailbox_;
   std::vector<RdmaShare*> shares_;
   std::vector<Turned> queues_;
-  Instant worked_at_{};
   std::atomic<bool> stopping_{false};
   std::thread thread_;
 };

@@ -6,6 +6,7 @@
 
 #include "base/contract.h"
 #include "base/time.h"
+#include "qp/congestion/controller.h"
 #include "qp/recovery/ack_timer.h"
 #include "qp/recovery/peer_buffering.h"
 #include "qp/recovery/reordering.h"

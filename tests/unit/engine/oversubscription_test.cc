@@ -39,7 +39,7 @@ class Crowd : public testing::Test {
   }
   /// Each of the first `count`, one after the other, for so long that it is looked upon as one.
   void gather(size_t count) {
-    for (PollBackoff& thread : std::span(all).first(count)) poll_in_vain(thread, PollBackoff::kPatience);
+    for (PollBackoff& thread : std::span(all).first(count)) poll_in_vain(thread, IdleLimits::kEmptyPolls);
   }
 
   Machine::State state;
@@ -48,7 +48,7 @@ class Crowd : public testing::Test {
 };
 
 TEST_F(Crowd, WhoIsAloneNeverYields) {
-  poll_in_vain(all[0], 100 * PollBackoff::kPatience);
+  poll_in_vain(all[0], 100 * IdleLimits::kEmptyPolls);
   EXPECT_EQ(state.yields, 0u);
 }
 
@@ -63,7 +63,7 @@ TEST_F(Crowd, AsManyThreadsAsProcessorsNeverYield) {
 TEST_F(Crowd, OneMoreThanProcessorsYields) {
   gather(3);
   EXPECT_EQ(state.yields, 1u);
-  poll_in_vain(all[0], PollBackoff::kPatience);
+  poll_in_vain(all[0], IdleLimits::kEmptyPolls);
   EXPECT_EQ(state.yields, 2u);
 }
 
@@ -71,7 +71,7 @@ TEST_F(Crowd, OthersSeeThatAThreadYieldsAsLongAsItDoes) {
   state.threads = &threads;
   EXPECT_FALSE(threads.any_yields());
   gather(3);
-  poll_in_vain(all[0], PollBackoff::kPatience);
+  poll_in_vain(all[0], IdleLimits::kEmptyPolls);
   EXPECT_EQ(state.yields, 2u);
   EXPECT_EQ(state.yields_seen, 2u);
   EXPECT_FALSE(threads.any_yields());
@@ -96,7 +96,7 @@ TEST_F(Crowd, WhoFindsSomethingNowAndThenDoesNotYield) {
   gather(8);
   const uint32_t before = state.yields;
   for (int i = 0; i < 100; ++i) {
-    poll_in_vain(all[0], PollBackoff::kPatienceOversubscribed - 1);
+    poll_in_vain(all[0], IdleLimits::kEmptyPollsContended - 1);
     all[0].found();
   }
   EXPECT_EQ(state.yields, before);
@@ -105,13 +105,13 @@ TEST_F(Crowd, WhoFindsSomethingNowAndThenDoesNotYield) {
 TEST_F(Crowd, WhoseCpuIsTakenYieldsEarlier) {
   gather(3);
   state.yield_takes = milliseconds(3);
-  poll_in_vain(all[0], PollBackoff::kPatience);
+  poll_in_vain(all[0], IdleLimits::kEmptyPolls);
   const uint32_t before = state.yields;
-  poll_in_vain(all[0], 4 * PollBackoff::kPatienceOversubscribed);
+  poll_in_vain(all[0], 4 * IdleLimits::kEmptyPollsContended);
   EXPECT_EQ(state.yields, before + 4);
   // And less and less often when no thread takes the CPU any more.
   state.yield_takes = nanoseconds(300);
-  poll_in_vain(all[0], 8 * PollBackoff::kPatience);
+  poll_in_vain(all[0], 8 * IdleLimits::kEmptyPolls);
   EXPECT_LE(state.yields, before + 4 + 12);
 }
 
@@ -119,16 +119,16 @@ TEST_F(Crowd, ThoseWhoStoppedAreForgotten) {
   gather(8);
   const uint32_t before = state.yields;
   EXPECT_GT(before, 0u);
-  state.now = state.now + IdlePollingThreads::kEpoch * 2;
-  poll_in_vain(all[0], 100 * PollBackoff::kPatience);
+  state.now = state.now + IdleLimits::kEpoch * 2;
+  poll_in_vain(all[0], 100 * IdleLimits::kEmptyPolls);
   EXPECT_EQ(state.yields, before);
 }
 
 TEST_F(Crowd, WhoDidNotRunForAWhileStillCounts) {
   gather(8);
-  state.now = state.now + IdlePollingThreads::kEpoch;
+  state.now = state.now + IdleLimits::kEpoch;
   const uint32_t before = state.yields;
-  poll_in_vain(all[0], PollBackoff::kPatience);
+  poll_in_vain(all[0], IdleLimits::kEmptyPolls);
   EXPECT_EQ(state.yields, before + 1);
 }
 

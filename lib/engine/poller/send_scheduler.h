@@ -1,0 +1,114 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "base/time.h"
+#include "engine/poller/queue_pair_entry.h"
+#include "port/tx_batch.h"
+
+namespace uroce::engine {
+
+/// Which queue pair of a poller sends next, and how many frames: round robin over those that have work, in
+/// rounds of which a turn of the poller makes one or two. It is told which have work, and what they sent. One
+/// poller; in its turns only.
+class SendScheduler {
+ public:
+  /// Frames of a queue pair in a round, unless few of them fill a burst.
+  static constexpr uint32_t kFrames = 16;
+  /// Bytes of a queue pair with long frames beside short messages: four frames of the largest path MTU.
+  static constexpr uint32_t kQuantumBytes = 16896;
+  /// From this length on a frame is long.
+  static constexpr uint32_t kLongFrame = 1024;
+  /// A short message has at most so many frames.
+  static constexpr size_t kShortFrames = 2;
+  /// So many short messages within kMixedFor make long ones wait for them: these are slower by it, and a few
+  /// short ones, as of a connection that is watched, are not worth that.
+  static constexpr uint32_t kShortMessages = 64;
+  static constexpr Duration kMixedFor = milliseconds(5);
+
+  /// What a queue pair has sent in its part of a round.
+  struct Sent {
+    Instant now;
+    size_t frames = 0;
+    uint32_t frame_bytes = 0;       // of the last one
+    bool more = false;              // there is more to send
+    bool awaits_responses = false;  // otherwise it was an ACK, or the like
+  };
+  /// A round under way: how many have their part still, and how many frames the one has that is next.
+  struct Round {
+    size_t left;
+    uint32_t frames;
+  };
+
+  /// `fills_bursts`: the port's bursts are dear, so that few queue pairs fill one.
+  explicit SendScheduler(bool fills_bursts) : fills_bursts_(fills_bursts) {}
+
+  void has_work(QueuePairEntry& entry) { active_.push_back(entry); }
+  void has_none(QueuePairEntry& entry) { active_.remove(entry); }
+  /// The queue pair is another poller's from now on, which begins without what is known of it.
+  void forget(QueuePairEntry& entry) {
+    active_.remove(entry);
+    entry.has_more = false;
+    entry.frame_bytes = 0;
+  }
+  [[nodiscard]] size_t size() const { return active_.size(); }
+  [[nodiscard]] bool empty() const { return active_.empty(); }
+
+  /// All that have work now have their part in it.
+  [[nodiscard]] Round begin_round() const { return {.left = active_.size(), .frames = frames_each()}; }
+  /// The next one of the round, which may send `round.frames` and counts as one without work; null: none is
+  /// left. `posted`: the turn is for its post, and for nothing else; null: for all.
+  QueuePairEntry* next(Round& round, const QueuePairEntry* posted) {
+    while (round.left > 0) {
+      --round.left;
+      QueuePairEntry& entry = active_.pop_front();
+      if (mixed_) [[unlikely]] {
+        if (goes_later(entry, posted)) {
+          active_.push_back(entry);
+          continue;
+        }
+        round.frames = is_long(entry) ? kQuantumBytes / entry.frame_bytes : frames_each();
+      }
+      return &entry;
+    }
+    return nullptr;
+  }
+  /// Whether sent() need not be told: no other queue pair has sent for a while.
+  [[nodiscard]] bool is_lone(const QueuePairEntry& entry) const { return &entry == lone_; }
+  void sent(QueuePairEntry& entry, const Sent& what);
+
+  /// Short and long messages take turns, by what was sent so far.
+  [[nodiscard]] bool mixed() const { return mixed_; }
+  /// mixed(), which ends when no short messages came for a while.
+  bool still_mixed(Instant now) { return mixed_ = mixed_ && now < mixed_until_; }
+
+ private:
+  [[nodiscard]] static bool is_long(const QueuePairEntry& entry) { return entry.frame_bytes >= kLongFrame; }
+  /// Whether the turn is for the post of another queue pair, and this one, with long frames, goes on in the
+  /// next.
+  [[nodiscard]] static bool goes_later(const QueuePairEntry& entry, const QueuePairEntry* posted) {
+    return posted != nullptr && posted != &entry && entry.has_more && is_long(entry);
+  }
+  [[nodiscard]] uint32_t frames_each() const {
+    if (!fills_bursts_ || active_.size() == 0) [[likely]]
+      return kFrames;
+    return std::max(kFrames, static_cast<uint32_t>(port::TxBatch::kFramesMax / active_.size()));
+  }
+  void note_short_message(Instant now);
+
+  const bool fills_bursts_;
+  bool mixed_ = false;
+  ActiveList active_;
+  // Only to be compared: which queue pair sent last, and that one again as long as it may be the only one.
+  const QueuePairEntry* last_ = nullptr;
+  const QueuePairEntry* lone_ = nullptr;
+  Instant long_until_{INT64_MIN};  // since long frames were sent
+  Instant mixed_until_{};          // while mixed_
+  Instant shorts_since_{};         // since when short messages are counted
+  uint32_t shorts_ = 0;
+};
+
+}  // namespace uroce::engine
