@@ -1,7 +1,7 @@
 #pragma once
 
-#include "apps/perf/benchmark.h"
 #include "apps/perf/measurement.h"
+#include "apps/perf/options.h"
 
 namespace uroce::perf {
 

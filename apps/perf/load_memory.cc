@@ -13,12 +13,12 @@
 namespace uroce::perf {
 namespace {
 
-constexpr uint64_t kPage = 4096;
+constexpr uint64_t kPageBytes = 4096;
 constexpr uint64_t kSeed = 0x10AD;  // of the bytes of all messages
 
 uint64_t size_max(const Load& load) { return std::ranges::max_element(load.mix, {}, &MixPart::size)->size; }
 
-uint64_t whole_pages(uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
+uint64_t whole_pages(uint64_t bytes) { return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes; }
 
 }  // namespace
 
@@ -34,7 +34,7 @@ LoadMemory::LoadMemory(const client::VerbsDevice& device, ibv_pd* domain, const 
   fetched_ = 2 * area_ + whole_pages(load.queue_pairs * 8u);
   receives_ = fetched_ + whole_pages(load.queue_pairs * 8u);
   bytes_ = receives_ + whole_pages(receive_slots_ * stride_);
-  buffer_.reset(static_cast<std::byte*>(std::aligned_alloc(kPage, bytes_)));
+  buffer_.reset(static_cast<std::byte*>(std::aligned_alloc(kPageBytes, bytes_)));
   if (!buffer_) throw client::Failure(fmt::format("no memory for a buffer of {} bytes", bytes_));
   std::memset(buffer_.get(), 0, bytes_);
   region_.reset(ibv_reg_mr(domain, buffer_.get(), bytes_, access_for(device)));

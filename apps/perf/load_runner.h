@@ -3,10 +3,10 @@
 #include <memory>
 #include <optional>
 
-#include "apps/perf/benchmark.h"
 #include "apps/perf/cpu_meter.h"
 #include "apps/perf/load_end.h"
 #include "apps/perf/load_threads.h"
+#include "apps/perf/options.h"
 #include "client/channel.h"
 
 namespace uroce::perf {

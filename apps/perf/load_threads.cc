@@ -9,8 +9,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kLook{1};
-constexpr std::chrono::seconds kPatience{60};
-constexpr std::chrono::milliseconds kQuiet{200};  // nothing more of an unreliable service comes
+constexpr std::chrono::seconds kStopPatience{60};
+constexpr std::chrono::milliseconds kQuietAtEnd{200};  // nothing more of an unreliable service comes
 
 }  // namespace
 
@@ -63,7 +63,7 @@ void await_drained(const std::vector<LoadEnd*>& ends, const std::function<void()
     const uint64_t now = moved();
     if (now != last) since = Clock::now();
     last = now;
-    if (Clock::now() - since > kPatience) throw client::Failure("no message has completed for a minute");
+    if (Clock::now() - since > kStopPatience) throw client::Failure("no message has completed for a minute");
   }
 }
 
@@ -78,8 +78,8 @@ void await_received(const LoadEnd& end, uint64_t wanted, bool reliable, const st
     if (now != last) since = Clock::now();
     last = now;
     const auto quiet = Clock::now() - since;
-    if (!reliable && quiet > kQuiet) return;
-    if (quiet > kPatience) throw client::Failure("messages that completed at the peer did not arrive");
+    if (!reliable && quiet > kQuietAtEnd) return;
+    if (quiet > kStopPatience) throw client::Failure("messages that completed at the peer did not arrive");
   }
 }
 

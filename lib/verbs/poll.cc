@@ -28,7 +28,7 @@ static_assert(static_cast<int>(queue::CompletionStatus::kWindowBindError) == IBV
 static_assert(static_cast<int>(queue::CompletionStatus::kRemoteInvalidRequest) == IBV_WC_REM_INV_REQ_ERR);
 static_assert(offsetof(ibv_wc, imm_data) == offsetof(ibv_wc, invalidated_rkey));
 
-void translate(const Completion& from, ibv_wc& to) {
+void fill_completion(const Completion& from, ibv_wc& to) {
   to = {.wr_id = from.wr_id,
         .status = static_cast<ibv_wc_status>(from.status),
         .opcode = static_cast<ibv_wc_opcode>(from.opcode),
@@ -52,7 +52,7 @@ size_t drain(VerbsCq& cq, size_t entries, ibv_wc* to) {
   return cq.queue->poll(entries, [to, &cq](const Completion& from) mutable {
     if (from.status == queue::CompletionStatus::kRetryExceeded) [[unlikely]]
       hint(cq);
-    translate(from, *to++);
+    fill_completion(from, *to++);
   });
 }
 

@@ -27,10 +27,10 @@ LEVEL = {
     'client': 7, 'nvmf_host': 7, 'nvmf_target': 7,
 }
 ENGINE = LEVEL['engine']
-# Rooms inside a module, bottom up. A module without an entry is one room.
+# Rooms inside a folder, bottom up; '' is what stands in the folder itself. A folder without an entry is one room.
 ROOMS = {
-    'engine': ('configuration', 'platform', 'poller', 'scheduling', 'device'),
-    'nvmf': ('format', 'subsystem', 'queue', 'rdma'),
+    'lib/engine': ('configuration', 'platform', 'poller', 'scheduling', 'device'),
+    'lib/nvmf': ('format', 'subsystem', 'queue', 'rdma'),
 }
 # Rooms of a module that has others: policies, which see nothing of their module but themselves.
 POLICIES = {
@@ -83,25 +83,28 @@ def included_module(name):
 
 
 def room_of(path):
-    """Where a path stands in its module: (module, room), the room None without one."""
-    module = module_of(path)
-    if module not in ROOMS:
-        return module, None
-    return module, path.parts[2] if len(path.parts) > 3 else None
+    """Where a path stands: (folder with rooms, room), both None without one."""
+    for folder in ROOMS:
+        if path.is_relative_to(folder):
+            inside = path.relative_to(folder).parts
+            return folder, inside[0] if len(inside) > 1 else ''
+    return None, None
 
 
 def check_rooms(path, text, fail):
-    module, room = room_of(path)
-    if module not in ROOMS or path.suffix not in ('.h', '.cc', '.c'):
+    folder, room = room_of(path)
+    if folder is None or path.suffix not in ('.h', '.cc', '.c'):
         return
-    rooms = ROOMS[module]
+    rooms = ROOMS[folder]
+    name = folder.removeprefix('lib/')
     if room not in rooms:
-        return fail(path, 0, f'stands in no room of {module}: ' + ', '.join(rooms))
+        return fail(path, 0, f'stands in no room of {name}: ' + ', '.join(rooms))
     for number, line in enumerate(text.splitlines(), 1):
         found = INCLUDE.match(line.strip())
-        parts = found.group(1).split('/') if found else ()
-        if len(parts) > 2 and parts[0] == module and parts[1] in rooms and rooms.index(parts[1]) > rooms.index(room):
-            fail(path, number, f'includes upwards: {module}/{room} -> {module}/{parts[1]}')
+        named = found.group(1) if found else ''
+        there, target = room_of(pathlib.Path('lib' if folder.startswith('lib/') else '', named))
+        if there == folder and target in rooms and rooms.index(target) > rooms.index(room):
+            fail(path, number, f'includes upwards: {name}/{room} -> {name}/{target}')
 
 
 def check_policies(path, text, fail):
@@ -122,15 +125,17 @@ def check_circles(includes, fail):
 
 
 def draw_rooms(includes, folder):
+    levels = {}
+
     def name_of(unit):
-        module, room = room_of(pathlib.Path(unit + '.h'))
-        return module if room is None else f'{module}/{room}'
+        path = pathlib.Path(unit + '.h')
+        module = module_of(path)
+        within, room = room_of(path)
+        name = f'{module}/{room}' if room else module
+        levels[name] = LEVEL[module], ROOMS[within].index(room) if within else 0
+        return name
 
-    def level_of(name):
-        module, _, room = name.partition('/')
-        return LEVEL[module], ROOMS[module].index(room) if room else 0
-
-    text = graph.dot(includes.rooms(name_of), level_of)
+    text = graph.dot(includes.rooms(name_of), levels.get)
     (folder / 'modules.dot').write_text(text)
     if not graph.draw(text, folder / 'modules.svg'):
         print('no modules.svg: graphviz is not installed')

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "base/result.h"
-#include "drivers/port/ethdev/devargs.h"
 #include "drivers/port/ethdev/exclusive_name.h"
 #include "port/specification.h"
 
@@ -15,13 +14,18 @@ namespace uroce::drivers {
 /// What no other port in this network namespace may be while the port is open.
 using Claims = std::vector<ExclusiveName>;
 
+/// `where` is unlike any other in this namespace, `shown` is what people call it.
+struct Claimed {
+  std::string what;
+  std::string where;
+  std::string shown;
+};
+
+/// Claims all of `things`, or none. `port` begins the error's message. EBUSY.
+Result<Claims> claim(const std::string& port, const std::vector<Claimed>& things);
+
 /// The port's addresses on a kernel interface, and its MAC where it is not the interface's. Without
 /// addresses, the interface's MAC. Other addresses on the same interface may be another process's. EBUSY.
 Result<Claims> claim_addresses(const port::Specification& specification, unsigned interface_index);
-
-/// What a driver joins, or waits for, without a word when another process has it already: a tap of that name,
-/// an end of a memif (whose server talks to its first client only). Any device; nothing is claimed by most.
-/// EBUSY.
-Result<Claims> claim_end_of_link(const Devargs& devargs);
 
 }  // namespace uroce::drivers

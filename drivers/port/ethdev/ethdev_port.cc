@@ -16,6 +16,7 @@
 #include "drivers/port/ethdev/bpf_log.h"
 #include "drivers/port/ethdev/device_probe.h"
 #include "drivers/port/ethdev/interrupt_thread.h"
+#include "drivers/port/ethdev/link_end.h"
 #include "drivers/port/ethdev/link_state.h"
 #include "drivers/port/ethdev/memif/end.h"
 #include "drivers/port/ethdev/nic_facts.h"
