@@ -6,10 +6,10 @@
 #include <string>
 #include <string_view>
 
-#include "base/identifiers.h"
-#include "base/result.h"
+#include "base/values/identifiers.h"
+#include "base/values/result.h"
 #include "copy/engine.h"
-#include "drivers/port/carrier.h"
+#include "drivers/port/kernel/carrier.h"
 #include "port/port.h"
 #include "port/specification.h"
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "apps/decode/capture_losses.h"
-#include "base/result.h"
+#include "base/values/result.h"
 
 namespace uroce::decode {
 

@@ -11,7 +11,7 @@
 #include "apps/decode/inspected.h"
 #include "apps/decode/managed_connections.h"
 #include "apps/decode/requester_track.h"
-#include "base/keyed_hash.h"
+#include "base/values/keyed_hash.h"
 
 namespace uroce::decode {
 

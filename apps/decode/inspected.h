@@ -5,7 +5,7 @@
 #include <string>
 
 #include "apps/decode/rules.h"
-#include "base/identifiers.h"
+#include "base/values/identifiers.h"
 #include "wire/cm_message.h"
 #include "wire/headers.h"
 #include "wire/opcode.h"

@@ -11,7 +11,7 @@
 #include "apps/decode/aggregate.h"
 #include "apps/decode/cm_text.h"
 #include "apps/decode/field_checks.h"
-#include "base/counter_texts.h"
+#include "base/counters/counter_texts.h"
 #include "wire/big_endian.h"
 #include "wire/header_sizes.h"
 #include "wire/mad.h"

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "apps/decode/inspected.h"
-#include "base/sequence_number.h"
+#include "base/values/sequence_number.h"
 
 namespace uroce::decode {
 

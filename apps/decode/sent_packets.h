@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/sequence_number.h"
+#include "base/values/sequence_number.h"
 #include "wire/opcode.h"
 
 namespace uroce::decode {

@@ -6,8 +6,8 @@
 
 #include "apps/dump/captured_frames.h"
 #include "apps/dump/pcapng.h"
-#include "base/descriptor.h"
-#include "base/result.h"
+#include "base/process/descriptor.h"
+#include "base/values/result.h"
 
 namespace uroce::dump {
 

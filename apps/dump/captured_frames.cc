@@ -10,8 +10,8 @@
 #include <span>
 #include <utility>
 
-#include "base/counter_texts.h"
-#include "base/counters.h"
+#include "base/counters/counter_texts.h"
+#include "base/counters/counters.h"
 #include "wire/frame.h"
 #include "wire/packet.h"
 

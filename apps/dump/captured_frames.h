@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/result.h"
+#include "base/values/result.h"
 #include "capture/ring.h"
 #include "host/shared_memory.h"
 

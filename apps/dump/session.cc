@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "apps/serve/asking.h"
-#include "base/printable.h"
+#include "base/values/printable.h"
 #include "drivers/port/host/control_socket.h"
 #include "drivers/port/host/socket_path.h"
 #include "host/control.h"

@@ -10,8 +10,8 @@
 #include "apps/dump/capture_file.h"
 #include "apps/dump/captured_frames.h"
 #include "apps/serve/process_orders.h"
-#include "base/descriptor.h"
-#include "base/result.h"
+#include "base/process/descriptor.h"
+#include "base/values/result.h"
 #include "capture/order.h"
 #include "host/packet_socket.h"
 

@@ -16,7 +16,7 @@
 #include "client/verbs_device.h"
 #include "client/verbs_objects.h"
 #include "copy/kind.h"
-#include "verbs/port_facts.h"
+#include "verbs/control/port_facts.h"
 #include "wire/icrc/short.h"
 #include "wire/icrc/wide.h"
 

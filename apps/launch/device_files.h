@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "base/result.h"
+#include "base/values/result.h"
 #include "engine/configuration/configuration.h"
 #include "engine/device/service_devices.h"
 

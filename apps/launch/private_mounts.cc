@@ -39,7 +39,7 @@
 #include <string_view>
 
 #include "apps/launch/user_namespace.h"
-#include "base/descriptor.h"
+#include "base/process/descriptor.h"
 
 namespace uroce::launch {
 namespace {

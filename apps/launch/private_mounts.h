@@ -1,7 +1,7 @@
 #pragma once
 
 #include "apps/launch/device_files.h"
-#include "base/result.h"
+#include "base/values/result.h"
 
 namespace uroce::launch {
 

@@ -26,7 +26,7 @@
 #include <thread>
 #include <utility>
 
-#include "base/descriptor.h"
+#include "base/process/descriptor.h"
 
 namespace uroce::launch {
 

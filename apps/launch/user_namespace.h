@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include "base/result.h"
+#include "base/values/result.h"
 
 namespace uroce::launch {
 

@@ -6,7 +6,7 @@
 #include <span>
 
 #include "apps/mem/memory_tables.h"
-#include "base/result.h"
+#include "base/values/result.h"
 
 namespace uroce::memory_export {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "base/identifiers.h"
+#include "base/values/identifiers.h"
 
 namespace uroce::memory_export {
 

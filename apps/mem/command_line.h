@@ -4,7 +4,7 @@
 #include <string>
 
 #include "apps/mem/commands.h"
-#include "base/result.h"
+#include "base/values/result.h"
 
 namespace uroce::memory_export {
 

@@ -6,7 +6,7 @@
 #include <cerrno>
 
 #include "apps/mem/layout.h"
-#include "base/printable.h"
+#include "base/values/printable.h"
 #include "engine/configuration/table_keys.h"
 #include "engine/configuration/toml_document.h"
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/result.h"
+#include "base/values/result.h"
 
 namespace uroce::memory_export {
 

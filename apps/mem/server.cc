@@ -9,7 +9,7 @@
 #include <cstring>
 #include <utility>
 
-#include "base/internet_address.h"
+#include "base/values/internet_address.h"
 #include "client/failure.h"
 #include "wire/address_text.h"
 

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/identifiers.h"
+#include "base/values/identifiers.h"
 
 namespace uroce::memory_export {
 

@@ -2,8 +2,8 @@
 
 #include <span>
 
-#include "base/descriptor.h"
-#include "base/result.h"
+#include "base/process/descriptor.h"
+#include "base/values/result.h"
 #include "host/nvmf_format.h"
 #include "host/shared_memory.h"
 #include "nvmf/rdma/connections.h"

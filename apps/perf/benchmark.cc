@@ -6,17 +6,17 @@
 #include <cstdio>
 #include <fstream>
 
-#include "apps/perf/initiator.h"
-#include "apps/perf/load_benchmark.h"
-#include "apps/perf/local_peer.h"
-#include "apps/perf/progress.h"
-#include "apps/perf/reception.h"
-#include "apps/perf/remote_peer.h"
-#include "apps/perf/report_csv.h"
-#include "apps/perf/report_html.h"
-#include "apps/perf/report_json.h"
-#include "apps/perf/report_plot.h"
-#include "apps/perf/report_table.h"
+#include "apps/perf/ends/initiator.h"
+#include "apps/perf/ends/local_peer.h"
+#include "apps/perf/ends/reception.h"
+#include "apps/perf/ends/remote_peer.h"
+#include "apps/perf/load/load_benchmark.h"
+#include "apps/perf/measurement/progress.h"
+#include "apps/perf/report/report_csv.h"
+#include "apps/perf/report/report_html.h"
+#include "apps/perf/report/report_json.h"
+#include "apps/perf/report/report_plot.h"
+#include "apps/perf/report/report_table.h"
 #include "client/failure.h"
 
 namespace uroce::perf {

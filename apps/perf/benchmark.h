@@ -1,6 +1,6 @@
 #pragma once
 
-#include "apps/perf/options.h"
+#include "apps/perf/plan/options.h"
 
 namespace uroce::perf {
 

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <sstream>
 
-#include "apps/perf/endpoint.h"
+#include "apps/perf/ends/endpoint.h"
 #include "client/channel.h"
 
 namespace uroce::perf {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "apps/perf/benchmark.h"
-#include "base/result.h"
+#include "base/values/result.h"
 
 namespace uroce::perf {
 

@@ -7,7 +7,7 @@
 #include "apps/launch/verbs_library.h"
 #include "apps/perf/benchmark.h"
 #include "apps/perf/command_line.h"
-#include "apps/perf/comparison.h"
+#include "apps/perf/report/comparison.h"
 
 namespace {
 

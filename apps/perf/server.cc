@@ -1,11 +1,11 @@
 #include <chrono>
 #include <optional>
 
-#include "apps/perf/cpu_meter.h"
-#include "apps/perf/load_server.h"
-#include "apps/perf/messages.h"
-#include "apps/perf/remote_peer.h"
-#include "apps/perf/responder.h"
+#include "apps/perf/ends/messages.h"
+#include "apps/perf/ends/remote_peer.h"
+#include "apps/perf/ends/responder.h"
+#include "apps/perf/load/load_server.h"
+#include "apps/perf/measurement/cpu_meter.h"
 #include "client/failure.h"
 #include "client/patience.h"
 

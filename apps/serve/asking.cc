@@ -4,7 +4,7 @@
 
 #include <cerrno>
 
-#include "base/printable.h"
+#include "base/values/printable.h"
 #include "drivers/port/host/control_socket.h"
 #include "drivers/port/host/socket_path.h"
 

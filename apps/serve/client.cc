@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "apps/serve/asking.h"
-#include "base/printable.h"
+#include "base/values/printable.h"
 
 namespace uroce::serve {
 namespace {

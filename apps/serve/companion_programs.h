@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "apps/serve/companions.h"
-#include "base/result.h"
+#include "base/values/result.h"
 #include "service/configuration.h"
 
 namespace uroce::serve {

@@ -11,7 +11,7 @@
 
 #include "apps/serve/asking.h"
 #include "apps/serve/process_orders.h"
-#include "base/printable.h"
+#include "base/values/printable.h"
 #include "faults/count_labels.h"
 #include "faults/schedule.h"
 

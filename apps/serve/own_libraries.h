@@ -1,6 +1,6 @@
 #pragma once
 
-#include "base/result.h"
+#include "base/values/result.h"
 
 namespace uroce::serve {
 

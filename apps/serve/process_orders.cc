@@ -11,7 +11,7 @@
 #include <span>
 
 #include "apps/serve/question.h"
-#include "base/printable.h"
+#include "base/values/printable.h"
 #include "host/control.h"
 #include "host/process_memory.h"
 

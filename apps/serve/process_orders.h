@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/descriptor.h"
-#include "base/result.h"
+#include "base/process/descriptor.h"
+#include "base/values/result.h"
 #include "host/orders_format.h"
 #include "host/shared_memory.h"
 

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/latencies.h"
+#include "base/counters/latencies.h"
 
 namespace uroce::statistics {
 

@@ -15,7 +15,7 @@
 
 #include "apps/stat/reading.h"
 #include "apps/stat/row_texts.h"
-#include "base/counter_texts.h"
+#include "base/counters/counter_texts.h"
 
 namespace uroce::statistics {
 namespace {

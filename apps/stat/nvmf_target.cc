@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "base/printable.h"
+#include "base/values/printable.h"
 #include "host/process_memory.h"
 #include "host/shared_memory.h"
 

@@ -9,7 +9,7 @@
 #include "apps/stat/latency_values.h"
 #include "apps/stat/nvmf_target.h"
 #include "apps/stat/shown_statistics.h"
-#include "base/counters.h"
+#include "base/counters/counters.h"
 
 namespace uroce::statistics {
 

@@ -1,7 +1,7 @@
 #include "apps/stat/report_json.h"
 
 #include "apps/stat/row_texts.h"
-#include "base/counter_texts.h"
+#include "base/counters/counter_texts.h"
 
 namespace uroce::statistics {
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "apps/stat/row_texts.h"
-#include "base/counter_texts.h"
+#include "base/counters/counter_texts.h"
 
 namespace uroce::statistics {
 namespace {

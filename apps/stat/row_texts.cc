@@ -1,7 +1,7 @@
 #include "apps/stat/row_texts.h"
 
-#include "base/identifiers.h"
-#include "mem/access.h"
+#include "base/values/identifiers.h"
+#include "mem/rights/access.h"
 #include "qp/congestion/algorithms.h"
 #include "wire/address_text.h"
 

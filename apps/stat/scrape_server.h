@@ -7,8 +7,8 @@
 #include <memory>
 #include <string>
 
-#include "base/descriptor.h"
-#include "base/result.h"
+#include "base/process/descriptor.h"
+#include "base/values/result.h"
 
 namespace uroce::statistics {
 

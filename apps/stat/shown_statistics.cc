@@ -15,8 +15,8 @@
 #include <string_view>
 
 #include "apps/serve/question.h"
-#include "base/counter_texts.h"
-#include "base/printable.h"
+#include "base/counters/counter_texts.h"
+#include "base/values/printable.h"
 #include "host/nvmf_format.h"
 #include "host/process_memory.h"
 

@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/counters.h"
-#include "base/descriptor.h"
-#include "base/result.h"
+#include "base/counters/counters.h"
+#include "base/process/descriptor.h"
+#include "base/values/result.h"
 #include "host/process_memory.h"
 #include "host/shared_memory.h"
 #include "host/statistics_format.h"

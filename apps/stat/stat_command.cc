@@ -14,7 +14,7 @@
 #include "apps/launch/command_line.h"
 #include "apps/stat/report_json.h"
 #include "apps/stat/row_texts.h"
-#include "base/printable.h"
+#include "base/values/printable.h"
 
 namespace uroce::statistics {
 namespace {

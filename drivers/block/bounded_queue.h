@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/contract.h"
+#include "base/values/contract.h"
 
 namespace uroce::drivers {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/result.h"
+#include "base/values/result.h"
 #include "drivers/process/verbs_in_process.h"
 
 // What the kernel tells of PCI devices, before DPDK looks at them: what DPDK says of one that it cannot have

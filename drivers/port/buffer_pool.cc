@@ -4,7 +4,7 @@
 
 #include <new>
 
-#include "base/memory_calls.h"
+#include "base/tables/memory_calls.h"
 
 namespace uroce::drivers {
 

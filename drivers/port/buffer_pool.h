@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/contract.h"
+#include "base/values/contract.h"
 
 namespace uroce::drivers {
 

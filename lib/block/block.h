@@ -8,7 +8,7 @@
 #include <span>
 #include <string>
 
-#include "base/result.h"
+#include "base/values/result.h"
 
 namespace uroce::block {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/result.h"
+#include "base/values/result.h"
 #include "host/scope.h"
 
 namespace uroce::capture {

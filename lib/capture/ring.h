@@ -8,7 +8,7 @@
 #include <span>
 #include <type_traits>
 
-#include "base/versioned_words.h"
+#include "base/threads/versioned_words.h"
 
 // Captured frames on their way from a poller to another process: memory that their poller alone writes, and
 // never waits: a reader that is late has lost frames, and sees how many. README.md.

@@ -6,8 +6,8 @@
 #include <optional>
 #include <span>
 
-#include "base/counters.h"
-#include "base/identifiers.h"
+#include "base/counters/counters.h"
+#include "base/values/identifiers.h"
 #include "capture/order.h"
 #include "capture/ring.h"
 #include "port/port.h"

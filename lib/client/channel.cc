@@ -14,7 +14,7 @@
 #include <memory>
 #include <utility>
 
-#include "base/printable.h"
+#include "base/values/printable.h"
 #include "client/failure.h"
 
 namespace uroce::client {

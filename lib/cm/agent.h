@@ -5,11 +5,11 @@
 #include <span>
 #include <vector>
 
-#include "base/keyed_hash.h"
-#include "base/listen_address.h"
-#include "base/result.h"
-#include "base/time.h"
-#include "base/timer_wheel.h"
+#include "base/tables/timer_wheel.h"
+#include "base/values/keyed_hash.h"
+#include "base/values/listen_address.h"
+#include "base/values/result.h"
+#include "base/values/time.h"
 #include "cm/connection_table.h"
 #include "cm/early_requests.h"
 #include "cm/event.h"

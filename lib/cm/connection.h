@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "base/identifiers.h"
-#include "base/time.h"
-#include "base/timer_wheel.h"
+#include "base/tables/timer_wheel.h"
+#include "base/values/identifiers.h"
+#include "base/values/time.h"
 #include "wire/cm_message.h"
 
 namespace uroce::cm {

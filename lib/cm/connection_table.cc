@@ -3,7 +3,7 @@
 #include <bit>
 #include <new>
 
-#include "base/contract.h"
+#include "base/values/contract.h"
 
 namespace uroce::cm {
 namespace {

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <type_traits>
 
-#include "base/lazy_array.h"
+#include "base/tables/lazy_array.h"
 #include "cm/connection.h"
 
 namespace uroce::cm {

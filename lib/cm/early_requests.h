@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "base/time.h"
+#include "base/values/time.h"
 #include "cm/connection.h"
 
 namespace uroce::cm {

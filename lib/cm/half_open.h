@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/lazy_array.h"
+#include "base/tables/lazy_array.h"
 #include "cm/connection_table.h"
 
 namespace uroce::cm {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <span>
 
-#include "base/identifiers.h"
+#include "base/values/identifiers.h"
 #include "wire/big_endian.h"
 #include "wire/cm_message.h"
 

@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "base/identifiers.h"
+#include "base/values/identifiers.h"
 #include "wire/ip_cm.h"
 
 namespace uroce::cm {

@@ -3,8 +3,8 @@
 #include <array>
 #include <cstddef>
 
-#include "base/counters.h"
-#include "base/memory_nature.h"
+#include "base/counters/counters.h"
+#include "base/values/memory_nature.h"
 #include "copy/engine.h"
 #include "copy/losses.h"
 #include "copy/message_mark.h"

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "base/contract.h"
+#include "base/values/contract.h"
 #include "copy/guarded_copy.h"
 
 // ThreadSanitizer holds a lock of its own around an atomic, and a fault would leave that held.

@@ -1,6 +1,6 @@
 #include "copy/losses.h"
 
-#include "base/contract.h"
+#include "base/values/contract.h"
 
 namespace uroce::copy {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "base/sequence_number.h"
+#include "base/values/sequence_number.h"
 
 namespace uroce::copy {
 

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <span>
 
-#include "base/contract.h"
-#include "base/memory_nature.h"
+#include "base/values/contract.h"
+#include "base/values/memory_nature.h"
 #include "copy/engine_copies.h"
 #include "copy/kind.h"
 #include "copy/losses.h"

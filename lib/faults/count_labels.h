@@ -3,7 +3,7 @@
 #include <array>
 #include <string_view>
 
-#include "base/fault_counts.h"
+#include "base/counters/fault_counts.h"
 
 namespace uroce::faults {
 

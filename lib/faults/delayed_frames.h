@@ -8,9 +8,9 @@
 #include <span>
 #include <vector>
 
-#include "base/block_code.h"
-#include "base/contract.h"
-#include "base/time.h"
+#include "base/tables/block_code.h"
+#include "base/values/contract.h"
+#include "base/values/time.h"
 #include "faults/rule.h"
 
 namespace uroce::faults {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/contract.h"
+#include "base/values/contract.h"
 #include "faults/damage.h"
 #include "port/frame_body.h"
 

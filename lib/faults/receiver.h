@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "base/counters.h"
-#include "base/fault_counts.h"
-#include "base/random.h"
-#include "base/time.h"
+#include "base/counters/counters.h"
+#include "base/counters/fault_counts.h"
+#include "base/values/random.h"
+#include "base/values/time.h"
 #include "faults/delayed_frames.h"
 #include "faults/rule.h"
 #include "port/port.h"

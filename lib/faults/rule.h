@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/result.h"
-#include "base/time.h"
+#include "base/values/result.h"
+#include "base/values/time.h"
 #include "host/scope.h"
 
 namespace uroce::faults {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "base/time.h"
+#include "base/values/time.h"
 #include "faults/rule.h"
 
 namespace uroce::faults {

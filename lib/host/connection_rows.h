@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "base/identifiers.h"
-#include "base/number_block.h"
+#include "base/tables/number_block.h"
+#include "base/values/identifiers.h"
 #include "host/memory_format.h"
 
 namespace uroce::host {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <type_traits>
 
-#include "base/identifiers.h"
+#include "base/values/identifiers.h"
 
 // What a program and the service tell each other: datagrams of a Unix socket (SOCK_SEQPACKET), each one
 // Message, some with descriptors. README.md has the conversation.

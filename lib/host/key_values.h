@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/result.h"
+#include "base/values/result.h"
 
 // The text of an order: "key=value,key=value".
 namespace uroce::host {

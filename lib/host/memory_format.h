@@ -4,10 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/block_code.h"
-#include "base/claim_line.h"
-#include "base/fault_counts.h"
-#include "base/identifiers.h"
+#include "base/counters/fault_counts.h"
+#include "base/tables/block_code.h"
+#include "base/threads/claim_line.h"
+#include "base/values/identifiers.h"
 
 // The memory by which a process gives frames to others of its host. One process writes it; it is a sealed
 // memfd that all others can only map to read (README.md, "Single-writer memory"). So each process reads what

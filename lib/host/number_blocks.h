@@ -4,10 +4,10 @@
 #include <optional>
 #include <vector>
 
-#include "base/identifiers.h"
-#include "base/number_block.h"
-#include "base/random.h"
-#include "base/time.h"
+#include "base/tables/number_block.h"
+#include "base/values/identifiers.h"
+#include "base/values/random.h"
+#include "base/values/time.h"
 #include "host/shared_device.h"
 
 namespace uroce::host {

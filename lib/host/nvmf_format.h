@@ -3,8 +3,8 @@
 #include <array>
 #include <cstdint>
 
-#include "base/latencies.h"
-#include "base/versioned_words.h"
+#include "base/counters/latencies.h"
+#include "base/threads/versioned_words.h"
 #include "host/tool_memory.h"
 
 // What an NVMe-oF target shows of its queues and namespaces: a memfd as of statistics_format.h, found

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/fault_counts.h"
+#include "base/counters/fault_counts.h"
 #include "host/tool_memory.h"
 
 // What `uroce fault` and `uroce dump` order of a process with a port of its own: memory that the tool finds

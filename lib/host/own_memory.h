@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "base/contract.h"
+#include "base/values/contract.h"
 #include "host/memory_format.h"
 
 namespace uroce::host {

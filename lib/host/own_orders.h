@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <utility>
 
-#include "base/result.h"
+#include "base/values/result.h"
 #include "host/orders_format.h"
 #include "host/shared_memory.h"
 

@@ -2,7 +2,7 @@
 
 #include <new>
 
-#include "base/counter_texts.h"
+#include "base/counters/counter_texts.h"
 
 namespace uroce::host {
 

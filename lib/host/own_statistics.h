@@ -5,8 +5,8 @@
 #include <span>
 #include <utility>
 
-#include "base/counters.h"
-#include "base/result.h"
+#include "base/counters/counters.h"
+#include "base/values/result.h"
 #include "host/shared_memory.h"
 #include "host/statistics_format.h"
 

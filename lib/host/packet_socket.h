@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "base/descriptor.h"
+#include "base/process/descriptor.h"
 #include "host/control.h"
 
 namespace uroce::host {

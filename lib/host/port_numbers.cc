@@ -4,7 +4,7 @@
 
 #include <cerrno>
 
-#include "base/contract.h"
+#include "base/values/contract.h"
 
 namespace uroce::host {
 namespace {

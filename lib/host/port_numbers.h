@@ -7,8 +7,8 @@
 #include <optional>
 #include <vector>
 
-#include "base/random.h"
-#include "base/result.h"
+#include "base/values/random.h"
+#include "base/values/result.h"
 #include "host/free_ports.h"
 #include "host/port_listeners.h"
 #include "host/port_place.h"

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/descriptor.h"
-#include "base/result.h"
+#include "base/process/descriptor.h"
+#include "base/values/result.h"
 
 // How tools find the memory of other processes below /proc. The processes are of any user, and their
 // descriptors may be of anything: a file that blocks its opener, a thousand descriptors of one memory.

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <system_error>
 
-#include "base/descriptor.h"
+#include "base/process/descriptor.h"
 
 namespace uroce::host {
 

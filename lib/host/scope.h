@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/identifiers.h"
+#include "base/values/identifiers.h"
 #include "host/key_values.h"
 
 namespace uroce::host {

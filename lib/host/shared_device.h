@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "base/block_code.h"
-#include "base/fault_counts.h"
-#include "base/identifiers.h"
-#include "base/number_block.h"
-#include "base/result.h"
+#include "base/counters/fault_counts.h"
+#include "base/tables/block_code.h"
+#include "base/tables/number_block.h"
+#include "base/values/identifiers.h"
+#include "base/values/result.h"
 
 namespace uroce::host {
 

@@ -5,8 +5,8 @@
 #include <optional>
 #include <utility>
 
-#include "base/descriptor.h"
-#include "base/result.h"
+#include "base/process/descriptor.h"
+#include "base/values/result.h"
 #include "host/memory_format.h"
 
 namespace uroce::host {

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <span>
 
-#include "base/counters.h"
-#include "base/latencies.h"
+#include "base/counters/counters.h"
+#include "base/counters/latencies.h"
 #include "host/tool_memory.h"
 
 // What a process with a stack shows of itself: memory that `uroce stat` and others read, which is not slowed

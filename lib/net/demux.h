@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <span>
 
-#include "base/counters.h"
-#include "base/identifiers.h"
+#include "base/counters/counters.h"
+#include "base/values/identifiers.h"
 #include "net/gid_table.h"
 #include "wire/packet.h"
 

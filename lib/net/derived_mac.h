@@ -1,6 +1,6 @@
 #pragma once
 
-#include "base/identifiers.h"
+#include "base/values/identifiers.h"
 
 namespace uroce::net {
 

@@ -4,7 +4,7 @@
 #include <array>
 #include <cstring>
 
-#include "base/contract.h"
+#include "base/values/contract.h"
 #include "net/neighbour_discovery.h"
 #include "wire/big_endian.h"
 #include "wire/vlan.h"

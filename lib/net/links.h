@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "base/identifiers.h"
-#include "base/time.h"
+#include "base/values/identifiers.h"
+#include "base/values/time.h"
 #include "net/memberships.h"
 #include "net/neighbours.h"
 #include "port/tx_batch.h"

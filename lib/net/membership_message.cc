@@ -4,7 +4,7 @@
 #include <array>
 #include <cstring>
 
-#include "base/contract.h"
+#include "base/values/contract.h"
 #include "net/derived_mac.h"
 #include "wire/big_endian.h"
 #include "wire/header_sizes.h"

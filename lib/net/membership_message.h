@@ -5,8 +5,8 @@
 #include <optional>
 #include <span>
 
-#include "base/identifiers.h"
-#include "base/time.h"
+#include "base/values/identifiers.h"
+#include "base/values/time.h"
 
 // The messages by which routers and snooping switches learn which multicast groups hosts on a link receive:
 // IGMP for IPv4 (RFC 1112, 2236, 3376) and MLD for IPv6 (RFC 2710, 3810). We understand queries and write

@@ -5,9 +5,9 @@
 #include <optional>
 #include <vector>
 
-#include "base/identifiers.h"
-#include "base/random.h"
-#include "base/time.h"
+#include "base/values/identifiers.h"
+#include "base/values/random.h"
+#include "base/values/time.h"
 #include "net/membership_message.h"
 #include "port/tx_batch.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/contract.h"
+#include "base/values/contract.h"
 #include "net/derived_mac.h"
 #include "wire/big_endian.h"
 #include "wire/internet_checksum.h"

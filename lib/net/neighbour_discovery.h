@@ -5,7 +5,7 @@
 #include <optional>
 #include <span>
 
-#include "base/identifiers.h"
+#include "base/values/identifiers.h"
 
 namespace uroce::net {
 

@@ -1,5 +1,5 @@
 // What stations say to each other about their addresses: ARP and neighbour discovery, received and sent.
-#include "base/contract.h"
+#include "base/values/contract.h"
 #include "net/derived_mac.h"
 #include "net/gid_table.h"
 #include "net/neighbours.h"

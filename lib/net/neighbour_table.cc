@@ -2,7 +2,7 @@
 
 #include <bit>
 
-#include "base/contract.h"
+#include "base/values/contract.h"
 #include "net/address_hash.h"
 
 namespace uroce::net {

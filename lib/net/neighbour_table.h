@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/identifiers.h"
-#include "base/time.h"
+#include "base/values/identifiers.h"
+#include "base/values/time.h"
 #include "net/askers.h"
 
 namespace uroce::net {

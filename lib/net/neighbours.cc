@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "base/contract.h"
+#include "base/values/contract.h"
 #include "net/derived_mac.h"
 #include "net/gid_table.h"
 #include "net/vlan_tag.h"

@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "base/identifiers.h"
-#include "base/time.h"
+#include "base/values/identifiers.h"
+#include "base/values/time.h"
 #include "net/arp.h"
 #include "net/askers.h"
 #include "net/neighbour_discovery.h"

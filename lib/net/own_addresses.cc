@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/contract.h"
+#include "base/values/contract.h"
 
 namespace uroce::net {
 namespace {

@@ -4,8 +4,8 @@
 #include <optional>
 #include <vector>
 
-#include "base/identifiers.h"
-#include "base/time.h"
+#include "base/values/identifiers.h"
+#include "base/values/time.h"
 
 namespace uroce::net {
 

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "base/identifiers.h"
+#include "base/values/identifiers.h"
 
 namespace uroce::net {
 

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <span>
 
-#include "base/contract.h"
+#include "base/values/contract.h"
 #include "wire/big_endian.h"
 #include "wire/vlan.h"
 

@@ -11,7 +11,7 @@
 #include <system_error>
 #include <utility>
 
-#include "base/internet_address.h"
+#include "base/values/internet_address.h"
 
 namespace uroce::nvmf_host {
 namespace {

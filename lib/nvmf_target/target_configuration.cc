@@ -9,7 +9,7 @@
 #include <cstring>
 #include <thread>
 
-#include "base/printable.h"
+#include "base/values/printable.h"
 #include "engine/configuration/table_keys.h"
 #include "engine/configuration/toml_document.h"
 #include "nvmf/format/names.h"

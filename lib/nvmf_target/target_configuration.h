@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "base/result.h"
+#include "base/values/result.h"
 #include "drivers/block/specification.h"
 #include "nvmf/rdma/options.h"
 

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "base/block_code.h"
-#include "base/identifiers.h"
-#include "base/time.h"
+#include "base/tables/block_code.h"
+#include "base/values/identifiers.h"
+#include "base/values/time.h"
 
 namespace uroce::host {
 class SharedDevice;

@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "base/claim_line.h"
+#include "base/threads/claim_line.h"
 
 // A short frame, all of it, is asked for before it is touched: it may be in the cache of the CPU at the other
 // end of a wire.

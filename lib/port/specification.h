@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/identifiers.h"
+#include "base/values/identifiers.h"
 
 namespace uroce::port {
 

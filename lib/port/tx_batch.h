@@ -7,7 +7,7 @@
 #include <span>
 #include <utility>
 
-#include "base/contract.h"
+#include "base/values/contract.h"
 #include "port/port.h"
 #include "port/reader_distance.h"
 #include "port/short_frame.h"

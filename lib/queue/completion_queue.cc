@@ -4,7 +4,7 @@
 #include <bit>
 #include <utility>
 
-#include "base/contract.h"
+#include "base/values/contract.h"
 
 namespace uroce::queue {
 

@@ -12,10 +12,10 @@
 #include <type_traits>
 #include <utility>
 
-#include "base/contract.h"
-#include "base/identifiers.h"
-#include "base/pooled.h"
-#include "base/time.h"
+#include "base/tables/pooled.h"
+#include "base/values/contract.h"
+#include "base/values/identifiers.h"
+#include "base/values/time.h"
 #include "queue/queue_memory.h"
 
 namespace uroce::queue {

@@ -5,7 +5,7 @@
 #include <memory_resource>
 #include <utility>
 
-#include "base/pooled_memory.h"
+#include "base/tables/pooled_memory.h"
 
 namespace uroce::queue {
 

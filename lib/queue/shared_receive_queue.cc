@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "base/contract.h"
+#include "base/values/contract.h"
 
 namespace uroce::queue {
 

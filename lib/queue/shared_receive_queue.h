@@ -10,9 +10,9 @@
 #include <span>
 #include <vector>
 
-#include "base/contract.h"
-#include "base/number_table.h"
-#include "base/spsc_ring.h"
+#include "base/tables/number_table.h"
+#include "base/threads/spsc_ring.h"
+#include "base/values/contract.h"
 #include "queue/queue_memory.h"
 #include "queue/work_request.h"
 

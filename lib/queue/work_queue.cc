@@ -4,9 +4,9 @@
 #include <bit>
 #include <type_traits>
 
-#include "base/claim_line.h"
-#include "base/contract.h"
-#include "base/pooled_memory.h"
+#include "base/tables/pooled_memory.h"
+#include "base/threads/claim_line.h"
+#include "base/values/contract.h"
 
 namespace uroce::queue {
 

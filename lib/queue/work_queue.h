@@ -10,8 +10,8 @@
 #include <type_traits>
 #include <utility>
 
-#include "base/contract.h"
-#include "base/pooled.h"
+#include "base/tables/pooled.h"
+#include "base/values/contract.h"
 #include "queue/work_request.h"
 
 namespace uroce::queue {

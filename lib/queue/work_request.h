@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <span>
 
-#include "base/identifiers.h"
-#include "base/sequence_number.h"
+#include "base/values/identifiers.h"
+#include "base/values/sequence_number.h"
 
 namespace uroce::queue {
 

@@ -9,8 +9,8 @@
 #include "rdmacm/id.h"
 #include "rdmacm/id_events.h"
 #include "rdmacm/id_life.h"
-#include "verbs/call_guard.h"
-#include "verbs/export.h"
+#include "verbs/calls/call_guard.h"
+#include "verbs/calls/export.h"
 
 namespace uroce::rdmacm {
 namespace {

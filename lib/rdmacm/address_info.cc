@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "rdmacm/socket_address.h"
-#include "verbs/export.h"
+#include "verbs/calls/export.h"
 
 namespace uroce::rdmacm {
 namespace {

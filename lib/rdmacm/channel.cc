@@ -6,12 +6,12 @@
 #include <deque>
 #include <mutex>
 
-#include "base/cancellation.h"
-#include "base/per_process.h"
+#include "base/process/cancellation.h"
+#include "base/process/per_process.h"
 #include "rdmacm/core.h"
 #include "rdmacm/device.h"
-#include "verbs/call_guard.h"
-#include "verbs/export.h"
+#include "verbs/calls/call_guard.h"
+#include "verbs/calls/export.h"
 
 namespace uroce::rdmacm {
 namespace {

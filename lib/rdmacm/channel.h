@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "rdmacm/event.h"
-#include "verbs/event_pipe.h"
+#include "verbs/calls/event_pipe.h"
 
 namespace uroce::rdmacm {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "verbs/entry_points.h"
+#include "verbs/calls/entry_points.h"
 
 namespace uroce::rdmacm {
 namespace {

@@ -11,8 +11,8 @@
 #include "rdmacm/core.h"
 #include "rdmacm/id_events.h"
 #include "rdmacm/queue_pair.h"
-#include "verbs/call_guard.h"
-#include "verbs/export.h"
+#include "verbs/calls/call_guard.h"
+#include "verbs/calls/export.h"
 
 namespace uroce::rdmacm {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <random>
 
-#include "base/forks.h"
-#include "base/per_process.h"
+#include "base/process/forks.h"
+#include "base/process/per_process.h"
 
 namespace uroce::rdmacm {
 

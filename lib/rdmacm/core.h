@@ -5,7 +5,7 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "base/random.h"
+#include "base/values/random.h"
 
 namespace uroce::rdmacm {
 

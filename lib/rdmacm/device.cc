@@ -10,12 +10,12 @@
 #include <random>
 #include <thread>
 
-#include "base/per_process.h"
+#include "base/process/per_process.h"
 #include "net/link_scope.h"
 #include "rdmacm/core.h"
-#include "verbs/device_list.h"
-#include "verbs/entry_points.h"
-#include "verbs/objects.h"
+#include "verbs/calls/device_list.h"
+#include "verbs/calls/entry_points.h"
+#include "verbs/calls/objects.h"
 
 namespace uroce::rdmacm {
 namespace {

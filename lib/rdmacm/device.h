@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "base/result.h"
+#include "base/values/result.h"
 #include "engine/device/device.h"
 #include "engine/poller/device_events.h"
 #include "engine/poller/general_services.h"

@@ -4,8 +4,8 @@
 #include <cstdlib>
 
 #include "rdmacm/device.h"
-#include "verbs/call_guard.h"
-#include "verbs/export.h"
+#include "verbs/calls/call_guard.h"
+#include "verbs/calls/export.h"
 
 using namespace uroce::rdmacm;
 

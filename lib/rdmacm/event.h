@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "base/identifiers.h"
+#include "base/values/identifiers.h"
 #include "cm/connection.h"
 #include "wire/ip_cm.h"
 

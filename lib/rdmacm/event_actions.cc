@@ -9,7 +9,7 @@
 #include "rdmacm/id_life.h"
 #include "rdmacm/multicast.h"
 #include "rdmacm/queue_pair.h"
-#include "verbs/wire_hint.h"
+#include "verbs/posting/wire_hint.h"
 
 namespace uroce::rdmacm {
 namespace {

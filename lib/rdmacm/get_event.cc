@@ -5,15 +5,15 @@
 #include <cstddef>
 #include <mutex>
 
-#include "base/idle_policy.h"
+#include "base/threads/idle_policy.h"
 #include "engine/platform/clock.h"
 #include "rdmacm/core.h"
 #include "rdmacm/device.h"
 #include "rdmacm/event_actions.h"
 #include "rdmacm/id.h"
 #include "rdmacm/id_events.h"
-#include "verbs/call_guard.h"
-#include "verbs/export.h"
+#include "verbs/calls/call_guard.h"
+#include "verbs/calls/export.h"
 
 namespace uroce::rdmacm {
 

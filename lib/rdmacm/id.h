@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "base/sequence_number.h"
+#include "base/values/sequence_number.h"
 #include "cm/agent.h"
 #include "rdmacm/channel.h"
 #include "rdmacm/device.h"

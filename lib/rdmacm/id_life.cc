@@ -10,8 +10,8 @@
 #include "rdmacm/core.h"
 #include "rdmacm/id_events.h"
 #include "rdmacm/multicast.h"
-#include "verbs/call_guard.h"
-#include "verbs/export.h"
+#include "verbs/calls/call_guard.h"
+#include "verbs/calls/export.h"
 
 namespace uroce::rdmacm {
 namespace {

@@ -8,9 +8,9 @@
 #include "net/derived_mac.h"
 #include "rdmacm/core.h"
 #include "rdmacm/id_events.h"
-#include "verbs/call_guard.h"
-#include "verbs/entry_points.h"
-#include "verbs/export.h"
+#include "verbs/calls/call_guard.h"
+#include "verbs/calls/entry_points.h"
+#include "verbs/calls/export.h"
 
 namespace uroce::rdmacm {
 namespace {

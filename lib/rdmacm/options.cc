@@ -6,8 +6,8 @@
 
 #include "rdmacm/core.h"
 #include "rdmacm/id.h"
-#include "verbs/call_guard.h"
-#include "verbs/export.h"
+#include "verbs/calls/call_guard.h"
+#include "verbs/calls/export.h"
 
 namespace uroce::rdmacm {
 namespace {

@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/result.h"
+#include "base/values/result.h"
 #include "host/port_numbers.h"
 #include "host/shared_device.h"
 

@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "mem/access.h"
+#include "mem/rights/access.h"
 #include "rdmacm/completion_queues.h"
 #include "rdmacm/multicast.h"
-#include "verbs/call_guard.h"
-#include "verbs/entry_points.h"
-#include "verbs/export.h"
-#include "verbs/modify_qp.h"
-#include "verbs/objects.h"
+#include "verbs/calls/call_guard.h"
+#include "verbs/calls/entry_points.h"
+#include "verbs/calls/export.h"
+#include "verbs/calls/objects.h"
+#include "verbs/control/modify_qp.h"
 
 namespace uroce::rdmacm {
 namespace {

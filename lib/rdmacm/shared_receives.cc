@@ -4,10 +4,10 @@
 #include "rdmacm/completion_queues.h"
 #include "rdmacm/entry_points.h"
 #include "rdmacm/id.h"
-#include "verbs/call_guard.h"
-#include "verbs/entry_points.h"
-#include "verbs/export.h"
-#include "verbs/objects.h"
+#include "verbs/calls/call_guard.h"
+#include "verbs/calls/entry_points.h"
+#include "verbs/calls/export.h"
+#include "verbs/calls/objects.h"
 
 namespace uroce::rdmacm {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "base/identifiers.h"
+#include "base/values/identifiers.h"
 #include "wire/ip_cm.h"
 
 namespace uroce::rdmacm {

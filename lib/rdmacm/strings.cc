@@ -1,6 +1,6 @@
 #include <rdma/rdma_cma.h>
 
-#include "verbs/export.h"
+#include "verbs/calls/export.h"
 
 extern "C" UROCE_EXPORT const char* uroce_rdma_event_str(rdma_cm_event_type event) {
   switch (event) {

@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <new>
 
-#include "base/printable.h"
+#include "base/values/printable.h"
 #include "host/network_namespace.h"
 #include "service/granted_numbers.h"
 #include "service/service.h"

@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
-#include "base/block_code.h"
-#include "base/fault_counts.h"
-#include "base/number_block.h"
+#include "base/counters/fault_counts.h"
+#include "base/tables/block_code.h"
+#include "base/tables/number_block.h"
 #include "host/channel.h"
 #include "host/connection_rows.h"
 #include "host/own_memory.h"

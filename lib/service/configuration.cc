@@ -9,7 +9,7 @@
 #include <charconv>
 #include <cstring>
 
-#include "base/printable.h"
+#include "base/values/printable.h"
 #include "engine/configuration/toml_document.h"
 #include "engine/configuration/toml_values.h"
 

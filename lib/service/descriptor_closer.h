@@ -8,9 +8,9 @@
 #include <optional>
 #include <vector>
 
-#include "base/descriptor.h"
-#include "base/result.h"
-#include "base/time.h"
+#include "base/process/descriptor.h"
+#include "base/values/result.h"
+#include "base/values/time.h"
 
 namespace uroce::service {
 

@@ -6,9 +6,9 @@
 #include <deque>
 #include <unordered_map>
 
-#include "base/number_block.h"
-#include "base/result.h"
-#include "base/time.h"
+#include "base/tables/number_block.h"
+#include "base/values/result.h"
+#include "base/values/time.h"
 #include "host/number_blocks.h"
 #include "service/user_shares.h"
 

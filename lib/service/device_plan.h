@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "base/result.h"
+#include "base/values/result.h"
 #include "engine/configuration/configuration.h"
 
 namespace uroce::service {

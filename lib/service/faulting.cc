@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <nlohmann/json.hpp>
 
-#include "base/printable.h"
+#include "base/values/printable.h"
 #include "capture/order.h"
 #include "faults/breakage.h"
 #include "faults/count_labels.h"

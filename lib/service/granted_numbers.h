@@ -2,8 +2,8 @@
 
 #include <sys/types.h>
 
-#include "base/number_block.h"
-#include "base/result.h"
+#include "base/tables/number_block.h"
+#include "base/values/result.h"
 
 namespace uroce::service {
 

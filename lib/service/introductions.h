@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "base/time.h"
+#include "base/values/time.h"
 
 namespace uroce::service {
 

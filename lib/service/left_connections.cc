@@ -4,7 +4,7 @@
 #include <iterator>
 #include <utility>
 
-#include "base/contract.h"
+#include "base/values/contract.h"
 #include "host/shared_device.h"
 
 namespace uroce::service {

@@ -8,8 +8,8 @@
 #include <set>
 #include <vector>
 
-#include "base/number_block.h"
-#include "base/time.h"
+#include "base/tables/number_block.h"
+#include "base/values/time.h"
 #include "host/connection_rows.h"
 #include "wire/cm_message.h"
 

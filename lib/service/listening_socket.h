@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
-#include "base/descriptor.h"
-#include "base/result.h"
+#include "base/process/descriptor.h"
+#include "base/values/result.h"
 
 namespace uroce::service {
 

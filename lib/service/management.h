@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "base/identifiers.h"
+#include "base/values/identifiers.h"
 #include "wire/cm_message.h"
 #include "wire/packet.h"
 

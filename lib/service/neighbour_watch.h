@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/identifiers.h"
-#include "base/time.h"
+#include "base/values/identifiers.h"
+#include "base/values/time.h"
 #include "net/askers.h"
 #include "service/served_device.h"
 

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/identifiers.h"
-#include "base/number_block.h"
+#include "base/tables/number_block.h"
+#include "base/values/identifiers.h"
 #include "host/number_blocks.h"
 #include "host/shared_device.h"
 

@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
-#include "base/fault_counts.h"
-#include "base/time.h"
+#include "base/counters/fault_counts.h"
+#include "base/values/time.h"
 #include "faults/rule.h"
 #include "faults/schedule.h"
 

@@ -10,7 +10,7 @@
 #include <tuple>
 #include <vector>
 
-#include "base/descriptor.h"
+#include "base/process/descriptor.h"
 #include "host/control.h"
 #include "host/packet_socket.h"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "base/time.h"
+#include "base/values/time.h"
 #include "service/attachment.h"
 #include "service/outbox.h"
 #include "service/served_device.h"

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/keyed_hash.h"
+#include "base/values/keyed_hash.h"
 #include "engine/poller/frame_switch.h"
 #include "host/number_blocks.h"
 #include "host/port_listeners.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "base/time.h"
+#include "base/values/time.h"
 #include "host/control.h"
 
 namespace uroce::service {

@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/identifiers.h"
-#include "base/keyed_hash.h"
-#include "base/time.h"
+#include "base/values/identifiers.h"
+#include "base/values/keyed_hash.h"
+#include "base/values/time.h"
 #include "wire/cm_message.h"
 
 namespace uroce::service {

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <iterator>
 
-#include "base/printable.h"
+#include "base/values/printable.h"
 #include "host/network_namespace.h"
 #include "net/derived_mac.h"
 #include "service/service.h"

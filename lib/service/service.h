@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/result.h"
-#include "base/time.h"
+#include "base/values/result.h"
+#include "base/values/time.h"
 #include "service/configuration.h"
 #include "service/descriptor_closer.h"
 #include "service/descriptor_room.h"

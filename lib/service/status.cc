@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/counter_texts.h"
+#include "base/counters/counter_texts.h"
 #include "service/service.h"
 #include "wire/address_text.h"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <unordered_map>
 
-#include "base/time.h"
+#include "base/values/time.h"
 #include "service/request_budget.h"
 
 namespace uroce::service {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "base/contract.h"
+#include "base/values/contract.h"
 
 namespace uroce::service {
 namespace {

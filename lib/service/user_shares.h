@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "base/result.h"
+#include "base/values/result.h"
 
 namespace uroce::service {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/identifiers.h"
+#include "base/values/identifiers.h"
 
 // Addresses as people write them: for configuration, messages and printing, never on the packet path.
 namespace uroce::wire {

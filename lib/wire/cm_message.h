@@ -6,8 +6,8 @@
 #include <span>
 #include <variant>
 
-#include "base/identifiers.h"
-#include "base/sequence_number.h"
+#include "base/values/identifiers.h"
+#include "base/values/sequence_number.h"
 #include "wire/mad.h"
 
 // The messages of the InfiniBand communication manager as values (lib/README.md, wire fact 10).

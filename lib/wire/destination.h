@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <span>
 
-#include "base/identifiers.h"
+#include "base/values/identifiers.h"
 #include "wire/big_endian.h"
 #include "wire/header_sizes.h"
 #include "wire/transport.h"

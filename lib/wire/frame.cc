@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "base/contract.h"
+#include "base/values/contract.h"
 #include "wire/big_endian.h"
 #include "wire/internet_checksum.h"
 #include "wire/layers.h"

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <span>
 
-#include "base/identifiers.h"
+#include "base/values/identifiers.h"
 #include "wire/headers.h"
 #include "wire/icrc/icrc.h"
 #include "wire/icrc/short.h"

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/contract.h"
+#include "base/values/contract.h"
 #include "wire/frame.h"
 #include "wire/headers.h"
 #include "wire/opcode.h"

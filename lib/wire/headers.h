@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-#include "base/identifiers.h"
-#include "base/sequence_number.h"
+#include "base/values/identifiers.h"
+#include "base/values/sequence_number.h"
 #include "wire/opcode.h"
 
 namespace uroce::wire {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <span>
 
-#include "base/identifiers.h"
+#include "base/values/identifiers.h"
 #include "wire/cm_message.h"
 
 // What rdma_cm puts on top of the communication manager (lib/README.md, wire fact 10).

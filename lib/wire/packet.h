@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <span>
 
-#include "base/counters.h"
-#include "base/identifiers.h"
+#include "base/counters/counters.h"
+#include "base/values/identifiers.h"
 #include "wire/headers.h"
 #include "wire/icrc/icrc.h"
 #include "wire/icrc/short.h"

@@ -3,7 +3,7 @@
 #include <bit>
 #include <cstring>
 
-#include "base/contract.h"
+#include "base/values/contract.h"
 #include "wire/big_endian.h"
 
 // Extension headers, reading beside writing, so that each offset is seen twice on one screen.

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "base/memory_calls.h"
+#include "base/tables/memory_calls.h"
 #include "engine/configuration/configuration.h"
 #include "engine/platform/eal.h"
 

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "base/identifiers.h"
+#include "base/values/identifiers.h"
 #include "perf/end_to_end/placed_region.h"
 #include "port/port.h"
 #include "port/specification.h"

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "apps/perf/plan.h"
-#include "base/random.h"
+#include "apps/perf/plan/plan.h"
+#include "base/values/random.h"
 #include "client/verbs_device.h"
 #include "client/verbs_objects.h"
 

@@ -26,7 +26,7 @@
 #include <system_error>
 #include <vector>
 
-#include "base/random.h"
+#include "base/values/random.h"
 
 namespace {
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/random.h"
+#include "base/values/random.h"
 #include "drivers/block_registry.h"
 
 // Requests per second that the driver `file` gets from a file, with memory that the kernel knows beforehand;

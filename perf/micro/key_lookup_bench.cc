@@ -15,9 +15,9 @@
 #include <string>
 #include <vector>
 
-#include "base/index_space.h"
-#include "base/random.h"
-#include "mem/region_table.h"
+#include "base/tables/index_space.h"
+#include "base/values/random.h"
+#include "mem/keys/region_table.h"
 
 // Nanoseconds per lookup of a key with all checks (key, domain, rights, state, range), as the responder does
 // it: random keys and offsets over live user regions, and what comes out is used. Beside it the floor, the

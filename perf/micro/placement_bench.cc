@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "copy/placer.h"
-#include "mem/region_table.h"
+#include "mem/keys/region_table.h"
 #include "perf/micro/fused_copy.h"
-#include "qp/queue_pair.h"
+#include "qp/queue_pair/queue_pair.h"
 #include "wire/frame.h"
 #include "wire/icrc/icrc.h"
 #include "wire/packet.h"

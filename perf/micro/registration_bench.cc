@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "engine/platform/parallel_probe.h"
-#include "mem/fmr_pool.h"
-#include "mem/region_table.h"
+#include "mem/keys/region_table.h"
+#include "mem/regions/fmr_pool.h"
 
 // What it costs to register memory and to end that, beside the floor: the kernel filling in and locking the
 // same range, and unlocking it. `4K` and `1G_hugepages` are there already, in pages of 4 KB and 2 MB;

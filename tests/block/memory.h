@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include "base/random.h"
+#include "base/values/random.h"
 
 namespace uroce::testing {
 

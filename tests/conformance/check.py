@@ -104,7 +104,7 @@ class Tree:
                    for found in re.finditer(r'(?<![\w:])' + re.escape(function) + r'\(', source))
 
     def drop_counters(self):
-        source = (self.root / 'lib/base/counters.h').read_text()
+        source = (self.root / 'lib/base/counters/counters.h').read_text()
         return re.findall(r'X\(k\w+,\s*"(drop_\w+)"\)', source)
 
 

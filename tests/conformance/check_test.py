@@ -31,7 +31,7 @@ class Holes(unittest.TestCase):
         root = pathlib.Path(self.folder.name)
         self.files = {
             'lib/a.cc': 'int Claimed::work(int a) const {\n  other(a);\n}\n// int Claimed::gone() {}\n',
-            'lib/base/counters.h': 'X(kDropThis, "drop_this")',
+            'lib/base/counters/counters.h': 'X(kDropThis, "drop_this")',
             'tests/unit/a_test.cc': 'TEST_F(Claimed, Works) {}\n',
             'tests/script/a.pkt': 'case it works\n  counter drop_this +1\n',
         }
@@ -124,7 +124,7 @@ class Holes(unittest.TestCase):
         self.expect('no field of a rule', RULES + 'note    something\n')
 
     def test_counter_that_no_script_shows(self):
-        self.files['lib/base/counters.h'] += 'X(kDropThat, "drop_that")'
+        self.files['lib/base/counters/counters.h'] += 'X(kDropThat, "drop_that")'
         self.expect('no script shows what drop_that counts')
 
 

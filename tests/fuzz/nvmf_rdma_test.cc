@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "base/random.h"
+#include "base/values/random.h"
 #include "nvmf_rdma_property.h"
 
 namespace uroce::fuzz {

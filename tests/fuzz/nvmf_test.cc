@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "base/random.h"
+#include "base/values/random.h"
 #include "nvmf_property.h"
 
 namespace uroce::fuzz {

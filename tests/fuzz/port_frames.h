@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "base/identifiers.h"
+#include "base/values/identifiers.h"
 #include "choices.h"
 #include "tests/unit/net/membership_messages.h"
 

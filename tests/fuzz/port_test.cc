@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "base/random.h"
+#include "base/values/random.h"
 #include "port_property.h"
 #include "services_property.h"
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "copy/guarded_copy.h"
-#include "qp/local_operation.h"
+#include "qp/requester/local_operation.h"
 
 namespace uroce::fuzz {
 

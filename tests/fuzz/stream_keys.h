@@ -5,11 +5,11 @@
 #include <memory>
 #include <vector>
 
-#include "mem/bus_space.h"
-#include "mem/fast_region.h"
-#include "mem/page_list.h"
-#include "mem/region_table.h"
-#include "mem/window.h"
+#include "mem/bus/bus_space.h"
+#include "mem/bus/page_list.h"
+#include "mem/keys/region_table.h"
+#include "mem/regions/fast_region.h"
+#include "mem/regions/window.h"
 #include "queue/work_queue.h"
 #include "tests/unit/copy/vanishing_memory.h"
 

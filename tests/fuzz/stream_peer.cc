@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "qp/operation_checks.h"
+#include "qp/responder/operation_checks.h"
 #include "wire/frame.h"
 
 namespace uroce::fuzz {

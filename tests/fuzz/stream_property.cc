@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "qp/operations.h"
+#include "qp/attributes/operations.h"
 #include "stream_peer.h"
 
 namespace uroce::fuzz {

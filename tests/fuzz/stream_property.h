@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "base/counters.h"
+#include "base/counters/counters.h"
 
 namespace uroce::fuzz {
 

@@ -4,7 +4,7 @@
 #include <stdexcept>
 
 #include "allocations.h"
-#include "qp/datagram_address.h"
+#include "qp/attributes/datagram_address.h"
 
 namespace uroce::fuzz {
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "qp/queue_pair.h"
+#include "qp/queue_pair/queue_pair.h"
 #include "queue/shared_receive_queue.h"
 #include "stream_keys.h"
 #include "stream_property.h"

@@ -5,8 +5,8 @@
 #include <stdexcept>
 #include <vector>
 
-#include "base/counter_texts.h"
-#include "base/random.h"
+#include "base/counters/counter_texts.h"
+#include "base/values/random.h"
 #include "stream_property.h"
 
 namespace uroce::fuzz {

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "qp/queue_pair.h"
+#include "qp/queue_pair/queue_pair.h"
 #include "tests/unit/mem/other_poller.h"
 #include "wire/packet.h"
 

@@ -5,8 +5,8 @@
 #include <cstdio>
 #include <span>
 
-#include "base/counter_texts.h"
-#include "base/counters.h"
+#include "base/counters/counter_texts.h"
+#include "base/counters/counters.h"
 #include "drivers/registry.h"
 #include "wire/packet.h"
 

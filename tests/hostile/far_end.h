@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/result.h"
+#include "base/values/result.h"
 #include "engine/configuration/configuration.h"
 #include "engine/device/device.h"
 #include "port/port.h"

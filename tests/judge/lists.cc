@@ -6,7 +6,7 @@
 #include <numeric>
 #include <utility>
 
-#include "base/random.h"
+#include "base/values/random.h"
 #include "tests/judge/model.h"
 
 namespace uroce::judge {

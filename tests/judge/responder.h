@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "base/random.h"
+#include "base/values/random.h"
 #include "tests/judge/end.h"
 #include "tests/judge/model.h"
 #include "tests/judge/windows.h"

@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/random.h"
+#include "base/values/random.h"
 
 // Every message is filled with one byte value, its tag, which differs from what stood at its last byte. Both
 // threads draw the same lengths and offsets from the same seed, so nothing but the messages themselves tells

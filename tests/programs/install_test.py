@@ -28,7 +28,7 @@ INSTALLED = {"bin/uroce", *(f"libexec/uroce/uroce-{name}" for name in ("decode",
              "include/infiniband/urocedv.h", "{libdir}/pkgconfig/uroce.pc", "{libdir}/pkgconfig/urocedv.pc",
              "share/man/man1/uroce.1",
              *(f"share/man/man3/{name}" for name in subprocess.run(
-                 [sys.executable, str(SOURCE / "lib/verbs/manual.py"),
+                 [sys.executable, str(SOURCE / "lib/verbs/faces/manual.py"),
                   str(SOURCE / "lib/verbs/include/infiniband/urocedv.h"), "--names"],
                  capture_output=True, text=True, check=True).stdout.split()),
              "share/doc/uroce/LICENSE", "share/doc/uroce/README.md",

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "base/identifiers.h"
-#include "base/time.h"
+#include "base/values/identifiers.h"
+#include "base/values/time.h"
 #include "wire/packet.h"
 
 namespace uroce::replay {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/time.h"
+#include "base/values/time.h"
 #include "port/port.h"
 
 namespace uroce::replay {

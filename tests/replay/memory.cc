@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "mem/access.h"
+#include "mem/rights/access.h"
 
 namespace uroce::replay {
 

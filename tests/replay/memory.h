@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "mem/fast_region.h"
-#include "mem/region_table.h"
+#include "mem/keys/region_table.h"
+#include "mem/regions/fast_region.h"
 #include "messages.h"
 #include "queue/work_request.h"
 

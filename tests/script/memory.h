@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "mem/region_table.h"
+#include "mem/keys/region_table.h"
 #include "words.h"
 
 namespace uroce::script {

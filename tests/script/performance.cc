@@ -1,6 +1,6 @@
 #include "performance.h"
 
-#include "base/counter_texts.h"
+#include "base/counters/counter_texts.h"
 #include "packets.h"
 #include "wire/address_text.h"
 

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/time.h"
+#include "base/values/time.h"
 
 namespace uroce::script {
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "base/random.h"
-#include "mem/region_table.h"
+#include "base/values/random.h"
+#include "mem/keys/region_table.h"
 #include "queue/work_request.h"
 
 namespace uroce::sim {

@@ -6,7 +6,7 @@
 #include <set>
 #include <string>
 
-#include "base/random.h"
+#include "base/values/random.h"
 #include "tests/sim/endpoint.h"
 
 namespace uroce::sim {

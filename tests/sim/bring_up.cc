@@ -2,7 +2,7 @@
 
 #include <stdexcept>
 
-#include "qp/connection.h"
+#include "qp/connection/connection.h"
 
 namespace uroce::sim {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "base/random.h"
+#include "base/values/random.h"
 #include "engine/device/device.h"
 #include "engine/poller/general_services.h"
 #include "tests/sim/crowd_member.h"

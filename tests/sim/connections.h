@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "base/random.h"
+#include "base/values/random.h"
 #include "tests/sim/connecting_host.h"
 #include "tests/sim/turns.h"
 #include "tests/sim/weather.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "base/random.h"
+#include "base/values/random.h"
 #include "tests/sim/crowd_client.h"
 #include "tests/sim/crowd_server.h"
 #include "tests/sim/host.h"

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "base/random.h"
-#include "base/time.h"
-#include "qp/datagram_address.h"
+#include "base/values/random.h"
+#include "base/values/time.h"
+#include "qp/attributes/datagram_address.h"
 #include "tests/sim/crowd_member.h"
 
 namespace uroce::sim {

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "base/random.h"
+#include "base/values/random.h"
 
 namespace uroce::sim {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "engine/device/device.h"
-#include "qp/connection.h"
+#include "qp/connection/connection.h"
 #include "tests/sim/host.h"
 
 namespace uroce::sim {

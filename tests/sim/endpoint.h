@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "base/sequence_number.h"
+#include "base/values/sequence_number.h"
 #include "engine/device/device.h"
 #include "queue/completion_queue.h"
 #include "queue/work_queue.h"

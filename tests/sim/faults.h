@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include "base/random.h"
-#include "base/time.h"
+#include "base/values/random.h"
+#include "base/values/time.h"
 #include "tests/sim/frame.h"
 
 // What a network does to frames, in pieces that are chained. A new fault is a new node.

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/random.h"
+#include "base/values/random.h"
 #include "tests/sim/endpoint.h"
 
 namespace uroce::sim {

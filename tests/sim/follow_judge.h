@@ -10,8 +10,8 @@
 #include <string>
 #include <utility>
 
-#include "base/identifiers.h"
-#include "base/sequence_number.h"
+#include "base/values/identifiers.h"
+#include "base/values/sequence_number.h"
 #include "tests/sim/frame.h"
 #include "wire/packet.h"
 

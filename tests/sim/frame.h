@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "base/time.h"
+#include "base/values/time.h"
 
 namespace uroce::sim {
 

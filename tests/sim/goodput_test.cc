@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "qp/send_window.h"
+#include "qp/connection/send_window.h"
 
 namespace uroce::sim {
 namespace {

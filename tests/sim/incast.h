@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "base/time.h"
+#include "base/values/time.h"
 #include "qp/congestion/options.h"
 #include "queue/work_request.h"
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <utility>
 
-#include "qp/local_operation.h"
+#include "qp/requester/local_operation.h"
 
 namespace uroce::sim {
 

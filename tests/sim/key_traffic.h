@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "base/random.h"
-#include "mem/fast_region.h"
-#include "mem/window.h"
+#include "base/values/random.h"
+#include "mem/regions/fast_region.h"
+#include "mem/regions/window.h"
 #include "tests/sim/endpoint.h"
 
 namespace uroce::sim {

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "base/random.h"
-#include "base/time.h"
+#include "base/values/random.h"
+#include "base/values/time.h"
 #include "tests/sim/faults.h"
 #include "tests/sim/host.h"
 #include "tests/sim/turns.h"

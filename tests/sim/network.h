@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/random.h"
-#include "base/time.h"
+#include "base/values/random.h"
+#include "base/values/time.h"
 #include "port/port.h"
 #include "tests/sim/faults.h"
 #include "tests/sim/frame.h"

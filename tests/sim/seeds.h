@@ -8,8 +8,8 @@
 #include <iostream>
 #include <string>
 
-#include "base/counter_texts.h"
-#include "base/counters.h"
+#include "base/counters/counter_texts.h"
+#include "base/counters/counters.h"
 #include "tests/sim/frame.h"
 #include "tests/sim/simulation.h"
 #include "tests/sim/virtual_clock.h"

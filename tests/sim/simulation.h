@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
-#include "base/random.h"
-#include "base/time.h"
+#include "base/values/random.h"
+#include "base/values/time.h"
 #include "tests/sim/atomic_traffic.h"
 #include "tests/sim/endpoint.h"
 #include "tests/sim/flow.h"

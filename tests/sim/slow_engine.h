@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include "base/random.h"
+#include "base/values/random.h"
 #include "tests/support/late_engine.h"
 
 namespace uroce::sim {

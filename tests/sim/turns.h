@@ -2,8 +2,8 @@
 
 #include <vector>
 
-#include "base/random.h"
-#include "base/time.h"
+#include "base/values/random.h"
+#include "base/values/time.h"
 #include "tests/sim/host.h"
 
 namespace uroce::sim {

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "base/random.h"
-#include "base/time.h"
-#include "mem/region_table.h"
-#include "qp/datagram_address.h"
+#include "base/values/random.h"
+#include "base/values/time.h"
+#include "mem/keys/region_table.h"
+#include "qp/attributes/datagram_address.h"
 #include "queue/completion_queue.h"
 #include "tests/sim/endpoint.h"
 

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "base/time.h"
+#include "base/values/time.h"
 #include "tests/sim/faults.h"
 
 namespace uroce::sim {

@@ -29,8 +29,14 @@ LEVEL = {
 ENGINE = LEVEL['engine']
 # Rooms inside a folder, bottom up; '' is what stands in the folder itself. A folder without an entry is one room.
 ROOMS = {
+    'lib/base': ('values', 'counters', 'threads', 'tables', 'process'),
     'lib/engine': ('configuration', 'platform', 'poller', 'scheduling', 'device'),
+    'lib/mem': ('rights', 'process', 'bus', 'keys', 'regions'),
     'lib/nvmf': ('format', 'subsystem', 'queue', 'rdma'),
+    'lib/qp': ('attributes', 'congestion', 'acknowledgement', 'connection', 'recovery', 'requester', 'responder', 'queue_pair'),
+    'lib/verbs': ('include', 'calls', 'posting', 'control', 'extensions'),
+    'apps/perf': ('plan', 'measurement', 'ends', 'load', 'report', ''),
+    'drivers/port': ('', 'kernel', 'loopback', 'host', 'packet', 'xdp', 'ethdev'),
 }
 # Rooms of a module that has others: policies, which see nothing of their module but themselves.
 POLICIES = {

@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "base/result.h"
+#include "base/values/result.h"
 
 namespace uroce::drivers {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "base/contract.h"
+#include "base/values/contract.h"
 
 namespace uroce::drivers {
 namespace {

@@ -12,7 +12,7 @@
 #include <string>
 #include <utility>
 
-#include "base/contract.h"
+#include "base/values/contract.h"
 
 namespace uroce::drivers {
 namespace {

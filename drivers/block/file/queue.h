@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "base/result.h"
+#include "base/values/result.h"
 #include "block/block.h"
 #include "drivers/block/file/backing.h"
 #include "drivers/block/file/progress.h"

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "base/result.h"
+#include "base/values/result.h"
 
 namespace uroce::drivers {
 

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "base/result.h"
+#include "base/values/result.h"
 #include "block/block.h"
 #include "drivers/block/specification.h"
 

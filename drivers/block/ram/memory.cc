@@ -12,7 +12,7 @@
 #include <limits>
 #include <string>
 
-#include "base/memory_calls.h"
+#include "base/tables/memory_calls.h"
 
 namespace uroce::drivers {
 namespace {

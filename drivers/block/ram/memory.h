@@ -6,7 +6,7 @@
 #include <span>
 #include <utility>
 
-#include "base/result.h"
+#include "base/values/result.h"
 
 namespace uroce::drivers {
 

@@ -3,7 +3,7 @@
 #include <memory>
 #include <string_view>
 
-#include "base/result.h"
+#include "base/values/result.h"
 #include "copy/engine.h"
 
 namespace uroce::drivers {

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "drivers/port/ethdev/kernel_interface.h"
+#include "drivers/port/kernel/kernel_interface.h"
 
 namespace uroce::drivers {
 

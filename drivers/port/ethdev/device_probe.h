@@ -4,11 +4,11 @@
 #include <functional>
 #include <string>
 
-#include "base/result.h"
-#include "drivers/port/ethdev/claims.h"
-#include "drivers/port/ethdev/devargs.h"
+#include "base/values/result.h"
 #include "drivers/port/ethdev/memif/socket.h"
-#include "drivers/port/ethdev/pmd_traits.h"
+#include "drivers/port/kernel/claims.h"
+#include "drivers/port/kernel/devargs.h"
+#include "drivers/port/kernel/pmd_traits.h"
 
 namespace uroce::drivers {
 

@@ -4,9 +4,9 @@
 
 #include <cerrno>
 
-#include "drivers/port/carrier.h"
 #include "drivers/port/ethdev/ethdev_port.h"
-#include "drivers/port/ethdev/pmd_traits.h"
+#include "drivers/port/kernel/carrier.h"
+#include "drivers/port/kernel/pmd_traits.h"
 #include "drivers/process/signals_blocked.h"
 
 namespace uroce::drivers {

@@ -20,7 +20,7 @@
 #include "drivers/port/ethdev/link_state.h"
 #include "drivers/port/ethdev/memif/end.h"
 #include "drivers/port/ethdev/nic_facts.h"
-#include "drivers/port/ethdev/packet_filter.h"
+#include "drivers/port/kernel/packet_filter.h"
 #include "drivers/process/signals_blocked.h"
 
 namespace uroce::drivers {

@@ -13,9 +13,9 @@
 #include <optional>
 #include <utility>
 
-#include "base/cancellation.h"
-#include "base/claim_line.h"
-#include "base/contract.h"
+#include "base/process/cancellation.h"
+#include "base/threads/claim_line.h"
+#include "base/values/contract.h"
 #include "port/short_frame.h"
 
 namespace uroce::drivers {

@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "drivers/port/ethdev/gate.h"
-#include "drivers/port/ethdev/kernel_interface.h"
 #include "drivers/port/ethdev/mbuf_exchange.h"
+#include "drivers/port/kernel/kernel_interface.h"
 #include "port/port.h"
 
 namespace uroce::drivers {

@@ -14,7 +14,7 @@
 #include <cstring>
 #include <optional>
 
-#include "base/memory_calls.h"
+#include "base/tables/memory_calls.h"
 #include "drivers/process/signals_blocked.h"
 
 namespace uroce::drivers {

@@ -3,8 +3,8 @@
 #include <functional>
 #include <string>
 
-#include "base/result.h"
-#include "drivers/port/ethdev/exclusive_name.h"
+#include "base/values/result.h"
+#include "drivers/port/kernel/exclusive_name.h"
 
 namespace uroce::drivers {
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "base/identifiers.h"
-#include "base/result.h"
+#include "base/values/identifiers.h"
+#include "base/values/result.h"
 
 struct rte_flow;
 

@@ -8,7 +8,7 @@
 #include <chrono>
 #include <vector>
 
-#include "base/spin_wait.h"
+#include "base/threads/spin_wait.h"
 
 namespace uroce::drivers {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "base/time.h"
+#include "base/values/time.h"
 
 namespace uroce::drivers {
 

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "base/result.h"
-#include "drivers/port/ethdev/claims.h"
-#include "drivers/port/ethdev/devargs.h"
+#include "base/values/result.h"
+#include "drivers/port/kernel/claims.h"
+#include "drivers/port/kernel/devargs.h"
 
 namespace uroce::drivers {
 

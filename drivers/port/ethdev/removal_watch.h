@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "base/result.h"
+#include "base/values/result.h"
 
 namespace uroce::drivers {
 

@@ -16,7 +16,7 @@
 #include <utility>
 
 #include "drivers/port/ethdev/memif/end.h"
-#include "drivers/port/ethdev/pmd_traits.h"
+#include "drivers/port/kernel/pmd_traits.h"
 
 namespace uroce::drivers {
 namespace {

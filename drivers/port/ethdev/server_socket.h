@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "base/result.h"
-#include "drivers/port/ethdev/devargs.h"
+#include "base/values/result.h"
+#include "drivers/port/kernel/devargs.h"
 
 namespace uroce::drivers {
 

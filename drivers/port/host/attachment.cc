@@ -13,7 +13,7 @@
 #include <chrono>
 #include <cstring>
 
-#include "base/printable.h"
+#include "base/values/printable.h"
 #include "host/network_namespace.h"
 
 namespace uroce::drivers {

@@ -14,8 +14,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/result.h"
-#include "base/uninherited_descriptor.h"
+#include "base/process/uninherited_descriptor.h"
+#include "base/values/result.h"
 #include "drivers/port/host/control_socket.h"
 #include "drivers/port/host/peer_exchange.h"
 #include "host/connection_rows.h"

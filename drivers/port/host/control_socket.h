@@ -5,8 +5,8 @@
 #include <span>
 #include <string>
 
-#include "base/descriptor.h"
-#include "base/result.h"
+#include "base/process/descriptor.h"
+#include "base/values/result.h"
 #include "host/packet_socket.h"
 
 namespace uroce::drivers {

@@ -9,7 +9,7 @@
 #include <optional>
 #include <thread>
 
-#include "base/printable.h"
+#include "base/values/printable.h"
 #include "drivers/port/host/attachment.h"
 #include "drivers/port/host/host_queue.h"
 #include "drivers/port/host/service_start.h"

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/identifiers.h"
-#include "base/result.h"
+#include "base/values/identifiers.h"
+#include "base/values/result.h"
 #include "port/port.h"
 #include "port/specification.h"
 

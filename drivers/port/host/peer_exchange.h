@@ -4,12 +4,12 @@
 #include <memory>
 #include <optional>
 
-#include "base/block_code.h"
-#include "base/descriptor.h"
-#include "base/mpsc_ring.h"
-#include "base/number_block.h"
-#include "base/spsc_ring.h"
-#include "base/time.h"
+#include "base/process/descriptor.h"
+#include "base/tables/block_code.h"
+#include "base/tables/number_block.h"
+#include "base/threads/mpsc_ring.h"
+#include "base/threads/spsc_ring.h"
+#include "base/values/time.h"
 #include "host/channel.h"
 #include "host/shared_memory.h"
 

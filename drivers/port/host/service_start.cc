@@ -16,7 +16,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "base/descriptor.h"
+#include "base/process/descriptor.h"
 #include "drivers/process/signals_blocked.h"
 #include "host/control.h"
 

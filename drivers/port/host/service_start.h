@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "base/result.h"
+#include "base/values/result.h"
 
 namespace uroce::drivers {
 

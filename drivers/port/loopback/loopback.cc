@@ -7,8 +7,8 @@
 #include <new>
 #include <vector>
 
-#include "base/contract.h"
-#include "base/per_process.h"
+#include "base/process/per_process.h"
+#include "base/values/contract.h"
 #include "drivers/port/loopback/steering.h"
 #include "drivers/port/loopback/wire.h"
 #include "port/short_frame.h"

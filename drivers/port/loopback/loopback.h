@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/result.h"
+#include "base/values/result.h"
 #include "port/port.h"
 #include "port/specification.h"
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "base/spsc_ring.h"
+#include "base/threads/spsc_ring.h"
 #include "drivers/port/buffer_pool.h"
 #include "drivers/port/loopback/steering.h"
 

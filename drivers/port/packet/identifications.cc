@@ -4,7 +4,7 @@
 #include <bit>
 #include <span>
 
-#include "base/contract.h"
+#include "base/values/contract.h"
 #include "drivers/port/buffer_pool.h"
 #include "wire/icrc/icrc.h"
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "base/identifiers.h"
-#include "base/result.h"
+#include "base/values/identifiers.h"
+#include "base/values/result.h"
 #include "port/port.h"
 #include "port/specification.h"
 

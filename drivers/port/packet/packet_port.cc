@@ -15,9 +15,9 @@
 #include <utility>
 
 #include "drivers/port/buffer_pool.h"
-#include "drivers/port/carrier.h"
-#include "drivers/port/ethdev/packet_filter.h"
-#include "drivers/port/ethdev/pmd_traits.h"
+#include "drivers/port/kernel/carrier.h"
+#include "drivers/port/kernel/packet_filter.h"
+#include "drivers/port/kernel/pmd_traits.h"
 #include "drivers/port/packet/packet.h"
 
 namespace uroce::drivers {

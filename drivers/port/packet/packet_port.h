@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "base/result.h"
-#include "drivers/port/ethdev/claims.h"
-#include "drivers/port/ethdev/devargs.h"
-#include "drivers/port/ethdev/kernel_interface.h"
+#include "base/values/result.h"
+#include "drivers/port/kernel/claims.h"
+#include "drivers/port/kernel/devargs.h"
+#include "drivers/port/kernel/kernel_interface.h"
 #include "drivers/port/packet/packet_queue.h"
 #include "port/port.h"
 #include "port/specification.h"

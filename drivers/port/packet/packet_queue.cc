@@ -13,8 +13,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "base/cancellation.h"
-#include "base/contract.h"
+#include "base/process/cancellation.h"
+#include "base/values/contract.h"
 #include "wire/header_sizes.h"
 
 namespace uroce::drivers {

@@ -10,7 +10,7 @@
 #include <memory>
 
 #include "drivers/port/buffer_pool.h"
-#include "drivers/port/ethdev/kernel_interface.h"
+#include "drivers/port/kernel/kernel_interface.h"
 #include "drivers/port/packet/arrived_segments.h"
 #include "drivers/port/packet/gso_header.h"
 #include "drivers/port/packet/gso_peers.h"

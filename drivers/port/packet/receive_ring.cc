@@ -15,7 +15,7 @@
 #include <cstring>
 #include <string>
 
-#include "base/memory_calls.h"
+#include "base/tables/memory_calls.h"
 #include "drivers/port/packet/gso_header.h"
 
 namespace uroce::drivers {

@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <new>
 
-#include "base/memory_calls.h"
+#include "base/tables/memory_calls.h"
 
 namespace uroce::drivers {
 

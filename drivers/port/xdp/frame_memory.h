@@ -5,7 +5,7 @@
 #include <mutex>
 #include <vector>
 
-#include "base/contract.h"
+#include "base/values/contract.h"
 
 namespace uroce::drivers {
 

@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-#include "base/result.h"
+#include "base/values/result.h"
 #include "port/port.h"
 #include "port/specification.h"
 

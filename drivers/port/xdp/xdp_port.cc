@@ -14,7 +14,7 @@
 #include <new>
 #include <utility>
 
-#include "drivers/port/ethdev/pmd_traits.h"
+#include "drivers/port/kernel/pmd_traits.h"
 #include "drivers/port/xdp/xdp.h"
 
 namespace uroce::drivers {

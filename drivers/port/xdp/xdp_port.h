@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "base/result.h"
-#include "drivers/port/ethdev/claims.h"
-#include "drivers/port/ethdev/kernel_interface.h"
+#include "base/values/result.h"
+#include "drivers/port/kernel/claims.h"
+#include "drivers/port/kernel/kernel_interface.h"
 #include "drivers/port/xdp/frame_memory.h"
 #include "drivers/port/xdp/xdp_program.h"
 #include "drivers/port/xdp/xdp_queue.h"

@@ -5,8 +5,8 @@
 #include <span>
 #include <string>
 
-#include "base/identifiers.h"
-#include "base/result.h"
+#include "base/values/identifiers.h"
+#include "base/values/result.h"
 
 struct bpf_object;
 

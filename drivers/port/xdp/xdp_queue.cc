@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/cancellation.h"
-#include "base/contract.h"
+#include "base/process/cancellation.h"
+#include "base/values/contract.h"
 #include "port/short_frame.h"
 
 namespace uroce::drivers {

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "drivers/port/ethdev/kernel_interface.h"
+#include "drivers/port/kernel/kernel_interface.h"
 #include "drivers/port/xdp/arrived_pieces.h"
 #include "drivers/port/xdp/frame_memory.h"
 #include "drivers/port/xdp/xdp_socket.h"

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <string>
 
-#include "base/memory_calls.h"
+#include "base/tables/memory_calls.h"
 
 namespace uroce::drivers {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "base/result.h"
+#include "base/values/result.h"
 #include "drivers/port/xdp/frame_memory.h"
 
 namespace uroce::drivers {

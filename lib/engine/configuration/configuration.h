@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "base/identifiers.h"
-#include "base/idle_limits.h"
-#include "base/result.h"
+#include "base/threads/idle_limits.h"
+#include "base/values/identifiers.h"
+#include "base/values/result.h"
 #include "copy/kind.h"
 #include "faults/rule.h"
 #include "port/specification.h"

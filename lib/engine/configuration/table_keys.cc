@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "base/printable.h"
+#include "base/values/printable.h"
 
 namespace uroce::configuration {
 

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "base/printable.h"
+#include "base/values/printable.h"
 #include "engine/configuration/configuration.h"
 #include "engine/configuration/keys.h"
 #include "engine/configuration/toml_document.h"

@@ -12,9 +12,9 @@
 #include <string>
 #include <string_view>
 
-#include "base/printable.h"
-#include "base/regular_file.h"
-#include "base/result.h"
+#include "base/process/regular_file.h"
+#include "base/values/printable.h"
+#include "base/values/result.h"
 
 // Reading a document of TOML from an untrusted writer.
 namespace uroce::configuration {

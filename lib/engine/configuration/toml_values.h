@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/result.h"
+#include "base/values/result.h"
 
 // Storing the values of a TOML document; of use to the stack's configuration and to those of programs.
 namespace uroce::configuration {

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "base/result.h"
+#include "base/values/result.h"
 #include "capture/order.h"
 #include "capture/ring.h"
 #include "capture/tap.h"

@@ -8,7 +8,7 @@
 #include "engine/device/gid_interface.h"
 #include "engine/platform/fault_handler.h"
 #include "host/shared_device.h"
-#include "mem/dma_region.h"
+#include "mem/regions/dma_region.h"
 
 namespace uroce::engine {
 

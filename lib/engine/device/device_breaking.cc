@@ -4,7 +4,7 @@
 
 #include "engine/device/device.h"
 #include "engine/device/device_state.h"
-#include "mem/key_breaking.h"
+#include "mem/regions/key_breaking.h"
 
 namespace uroce::engine {
 

@@ -12,10 +12,10 @@
 #include <ranges>
 #include <set>
 
-#include "base/contract.h"
-#include "base/counter_texts.h"
-#include "base/forks.h"
-#include "base/per_process.h"
+#include "base/counters/counter_texts.h"
+#include "base/process/forks.h"
+#include "base/process/per_process.h"
+#include "base/values/contract.h"
 #include "drivers/registry.h"
 #include "engine/device/device.h"
 #include "engine/device/device_state.h"

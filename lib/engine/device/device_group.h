@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "base/forks.h"
-#include "base/result.h"
+#include "base/process/forks.h"
+#include "base/values/result.h"
 #include "engine/configuration/configuration.h"
 #include "engine/device/device.h"
 #include "engine/device/link_watch.h"

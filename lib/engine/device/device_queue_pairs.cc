@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/contract.h"
+#include "base/values/contract.h"
 #include "engine/device/device.h"
 #include "engine/device/device_state.h"
 #include "engine/device/queue_pair_ends.h"

@@ -5,7 +5,7 @@
 #include <new>
 #include <optional>
 
-#include "base/contract.h"
+#include "base/values/contract.h"
 #include "engine/device/device.h"
 #include "engine/device/device_state.h"
 

@@ -9,10 +9,10 @@
 #include <span>
 #include <vector>
 
-#include "base/forks.h"
-#include "base/index_space.h"
-#include "base/keyed_hash.h"
-#include "base/number_block.h"
+#include "base/process/forks.h"
+#include "base/tables/index_space.h"
+#include "base/tables/number_block.h"
+#include "base/values/keyed_hash.h"
 #include "engine/configuration/configuration.h"
 #include "engine/device/captures.h"
 #include "engine/device/joined_groups.h"
@@ -28,7 +28,7 @@
 #include "engine/poller/poller.h"
 #include "engine/poller/quiescence.h"
 #include "host/statistics_format.h"
-#include "mem/protection_domains.h"
+#include "mem/keys/protection_domains.h"
 
 namespace uroce::engine {
 

@@ -6,7 +6,7 @@
 
 #include <cstring>
 
-#include "base/cancellation.h"
+#include "base/process/cancellation.h"
 #include "engine/platform/rtnetlink.h"
 #include "net/link_scope.h"
 

@@ -15,7 +15,7 @@
 #include <cstring>
 #include <utility>
 
-#include "base/cancellation.h"
+#include "base/process/cancellation.h"
 #include "engine/device/device.h"
 #include "engine/device/device_state.h"
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "base/result.h"
-#include "base/time.h"
+#include "base/values/result.h"
+#include "base/values/time.h"
 #include "engine/configuration/configuration.h"
 #include "engine/device/network_authority.h"
 #include "engine/platform/discard_socket.h"

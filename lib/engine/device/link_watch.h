@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "base/result.h"
-#include "base/time.h"
+#include "base/values/result.h"
+#include "base/values/time.h"
 #include "engine/platform/parker.h"
 #include "engine/platform/thread.h"
 

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/fault_counts.h"
-#include "base/result.h"
+#include "base/counters/fault_counts.h"
+#include "base/values/result.h"
 #include "faults/receiver.h"
 #include "faults/rule.h"
 #include "port/port.h"

@@ -2,8 +2,8 @@
 
 #include <optional>
 
-#include "base/identifiers.h"
-#include "base/result.h"
+#include "base/values/identifiers.h"
+#include "base/values/result.h"
 #include "net/neighbours.h"
 
 namespace uroce::engine {

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "qp/notice.h"
+#include "qp/attributes/notice.h"
 
 namespace uroce::engine {
 

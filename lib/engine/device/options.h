@@ -5,10 +5,10 @@
 #include <mutex>
 #include <optional>
 
-#include "base/identifiers.h"
-#include "base/pooled.h"
-#include "qp/attributes.h"
-#include "qp/event.h"
+#include "base/tables/pooled.h"
+#include "base/values/identifiers.h"
+#include "qp/attributes/attributes.h"
+#include "qp/attributes/event.h"
 #include "queue/completion_queue.h"
 #include "queue/shared_receive_queue.h"
 

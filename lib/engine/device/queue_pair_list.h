@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <memory>
 
-#include "base/contract.h"
+#include "base/values/contract.h"
 #include "engine/poller/queue_pair_entry.h"
 
 namespace uroce::engine {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "drivers/port/carrier.h"
 #include "drivers/port/host/host.h"
+#include "drivers/port/kernel/carrier.h"
 
 namespace uroce::engine {
 namespace {

@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "base/identifiers.h"
-#include "base/result.h"
+#include "base/values/identifiers.h"
+#include "base/values/result.h"
 #include "engine/configuration/configuration.h"
 
 namespace uroce::engine {

@@ -2,7 +2,7 @@
 
 #include <cerrno>
 
-#include "base/cancellation.h"
+#include "base/process/cancellation.h"
 #include "engine/device/device.h"
 #include "engine/device/device_state.h"
 #include "engine/scheduling/oversubscription.h"

@@ -9,8 +9,8 @@
 #include <mutex>
 #include <optional>
 
-#include "base/forks.h"
-#include "base/per_process.h"
+#include "base/process/forks.h"
+#include "base/process/per_process.h"
 #include "drivers/registry.h"
 #include "engine/device/device_group.h"
 #include "engine/device/service_devices.h"

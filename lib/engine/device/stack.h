@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/result.h"
+#include "base/values/result.h"
 #include "engine/configuration/configuration.h"
 #include "engine/device/device.h"
 

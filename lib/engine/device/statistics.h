@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/counters.h"
-#include "base/latencies.h"
-#include "base/result.h"
+#include "base/counters/counters.h"
+#include "base/counters/latencies.h"
+#include "base/values/result.h"
 #include "engine/platform/parker.h"
 #include "engine/platform/thread.h"
 #include "engine/poller/notice_ring.h"

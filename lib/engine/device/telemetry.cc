@@ -8,7 +8,7 @@
 #include <set>
 #include <string>
 
-#include "base/counter_texts.h"
+#include "base/counters/counter_texts.h"
 #include "host/control.h"
 
 namespace uroce::engine {

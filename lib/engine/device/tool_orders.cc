@@ -7,7 +7,7 @@
 #include <cstring>
 #include <string>
 
-#include "base/per_process.h"
+#include "base/process/per_process.h"
 #include "capture/order.h"
 #include "engine/device/device.h"
 #include "engine/platform/clock.h"

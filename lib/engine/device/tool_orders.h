@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/result.h"
-#include "base/time.h"
+#include "base/values/result.h"
+#include "base/values/time.h"
 #include "engine/platform/parker.h"
 #include "engine/platform/thread.h"
 #include "faults/rule.h"

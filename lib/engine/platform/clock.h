@@ -5,7 +5,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "base/time.h"
+#include "base/values/time.h"
 #include "engine/platform/cycle_clock.h"
 
 namespace uroce::engine {

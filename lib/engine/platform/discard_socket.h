@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "base/identifiers.h"
-#include "base/result.h"
+#include "base/values/identifiers.h"
+#include "base/values/result.h"
 
 namespace uroce::engine {
 

@@ -15,9 +15,9 @@
 #include <mutex>
 #include <optional>
 
-#include "base/forks.h"
-#include "base/memory_calls.h"
-#include "base/per_process.h"
+#include "base/process/forks.h"
+#include "base/process/per_process.h"
+#include "base/tables/memory_calls.h"
 #include "drivers/pci/pci_device.h"
 #include "drivers/process/open_descriptors.h"
 #include "engine/platform/eal_log.h"

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/result.h"
+#include "base/values/result.h"
 #include "engine/configuration/configuration.h"
 
 // DPDK's environment abstraction layer: once per process, on a thread of ours, silent unless asked.

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <mutex>
 
-#include "base/per_process.h"
+#include "base/process/per_process.h"
 #include "copy/guarded_copy.h"
 
 // The handler as the kernel calls it. A program's handler that was installed behind our back, and in front of

@@ -12,7 +12,7 @@
 #include <map>
 #include <mutex>
 
-#include "base/cancellation.h"
+#include "base/process/cancellation.h"
 
 namespace uroce::engine {
 namespace {

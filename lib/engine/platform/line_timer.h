@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "base/time.h"
+#include "base/values/time.h"
 
 namespace uroce::engine {
 

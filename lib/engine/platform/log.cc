@@ -11,7 +11,7 @@
 #include <thread>
 #include <utility>
 
-#include "base/printable.h"
+#include "base/values/printable.h"
 
 namespace uroce::engine {
 namespace {

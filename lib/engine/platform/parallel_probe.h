@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "mem/memory_probe.h"
+#include "mem/process/memory_probe.h"
 
 namespace uroce::engine {
 

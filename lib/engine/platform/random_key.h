@@ -1,7 +1,7 @@
 #pragma once
 
-#include "base/keyed_hash.h"
-#include "base/result.h"
+#include "base/values/keyed_hash.h"
+#include "base/values/result.h"
 
 namespace uroce::engine {
 

@@ -14,7 +14,7 @@
 #include <cstring>
 #include <utility>
 
-#include "base/contract.h"
+#include "base/values/contract.h"
 
 namespace uroce::engine {
 namespace {

@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "base/identifiers.h"
-#include "base/result.h"
+#include "base/values/identifiers.h"
+#include "base/values/result.h"
 #include "engine/configuration/configuration.h"
 
 // What the kernel knows of an interface, its addresses, and the ways that lead through it: the few messages

@@ -12,7 +12,7 @@
 #include <system_error>
 #include <vector>
 
-#include "base/idle_limits.h"
+#include "base/threads/idle_limits.h"
 #include "engine/platform/processors.h"
 
 namespace uroce::engine {

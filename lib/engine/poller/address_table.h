@@ -3,8 +3,8 @@
 #include <memory>
 #include <mutex>
 
-#include "base/identifiers.h"
-#include "base/rcu_pointer.h"
+#include "base/threads/rcu_pointer.h"
+#include "base/values/identifiers.h"
 #include "net/demux.h"
 #include "net/gid_table.h"
 

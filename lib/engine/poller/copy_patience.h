@@ -1,7 +1,7 @@
 #pragma once
 
-#include "base/spin_wait.h"
-#include "base/time.h"
+#include "base/threads/spin_wait.h"
+#include "base/values/time.h"
 #include "copy/engine.h"
 
 namespace uroce::engine {

@@ -4,7 +4,7 @@
 #include <mutex>
 #include <vector>
 
-#include "base/identifiers.h"
+#include "base/values/identifiers.h"
 
 namespace uroce::engine {
 

@@ -9,9 +9,9 @@
 #include <new>
 #include <utility>
 
-#include "base/contract.h"
-#include "base/identifiers.h"
-#include "base/memory_calls.h"
+#include "base/tables/memory_calls.h"
+#include "base/values/contract.h"
+#include "base/values/identifiers.h"
 
 namespace uroce::engine {
 

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "base/sequence_number.h"
-#include "qp/send_window.h"
+#include "base/values/sequence_number.h"
+#include "qp/connection/send_window.h"
 #include "wire/packet.h"
 
 namespace uroce::engine {

@@ -3,9 +3,9 @@
 #include <cstddef>
 #include <span>
 
-#include "base/block_code.h"
-#include "base/identifiers.h"
-#include "base/time.h"
+#include "base/tables/block_code.h"
+#include "base/values/identifiers.h"
+#include "base/values/time.h"
 #include "port/tx_batch.h"
 #include "wire/packet.h"
 

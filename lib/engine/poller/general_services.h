@@ -4,8 +4,8 @@
 #include <optional>
 #include <vector>
 
-#include "base/counters.h"
-#include "base/time.h"
+#include "base/counters/counters.h"
+#include "base/values/time.h"
 #include "cm/agent.h"
 #include "engine/poller/address_table.h"
 #include "net/links.h"

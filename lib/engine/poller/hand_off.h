@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/contract.h"
-#include "base/spsc_ring.h"
+#include "base/threads/spsc_ring.h"
+#include "base/values/contract.h"
 #include "port/port.h"
 
 namespace uroce::engine {

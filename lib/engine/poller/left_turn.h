@@ -1,6 +1,6 @@
 #pragma once
 
-#include "base/time.h"
+#include "base/values/time.h"
 
 // A turn that its thread has left in the middle. Nothing tells of a longjmp, but a thread that comes to make
 // a turn while it is in one has either been interrupted by a signal whose handler calls the verbs, or left

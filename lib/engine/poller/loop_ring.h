@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "base/contract.h"
+#include "base/values/contract.h"
 #include "port/port.h"
 
 namespace uroce::engine {

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/identifiers.h"
-#include "base/rcu_pointer.h"
+#include "base/threads/rcu_pointer.h"
+#include "base/values/identifiers.h"
 
 namespace uroce::engine {
 

@@ -4,9 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/spsc_ring.h"
+#include "base/threads/spsc_ring.h"
 #include "engine/platform/parker.h"
-#include "qp/notice.h"
+#include "qp/attributes/notice.h"
 
 namespace uroce::engine {
 

@@ -13,8 +13,8 @@
 #include <optional>
 #include <utility>
 
-#include "base/contract.h"
-#include "base/idle_limits.h"
+#include "base/threads/idle_limits.h"
+#include "base/values/contract.h"
 #include "engine/platform/eal.h"
 #include "engine/platform/fault_handler.h"
 #include "engine/platform/line_timer.h"

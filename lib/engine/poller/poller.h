@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "base/counters.h"
-#include "base/latencies.h"
-#include "base/mpsc_ring.h"
-#include "base/timer_wheel.h"
+#include "base/counters/counters.h"
+#include "base/counters/latencies.h"
+#include "base/tables/timer_wheel.h"
+#include "base/threads/mpsc_ring.h"
 #include "copy/engine.h"
 #include "copy/placer.h"
 #include "engine/platform/clock.h"
@@ -35,7 +35,7 @@
 #include "net/links.h"
 #include "port/port.h"
 #include "port/tx_batch.h"
-#include "qp/turn.h"
+#include "qp/connection/turn.h"
 #include "queue/completion_queue.h"
 
 namespace uroce::engine {

@@ -3,7 +3,7 @@
 #include "engine/poller/address_table.h"
 #include "engine/poller/multicast_groups.h"
 #include "engine/poller/queue_pair_table.h"
-#include "mem/region_table.h"
+#include "mem/keys/region_table.h"
 
 namespace uroce::engine {
 

@@ -2,10 +2,10 @@
 #include <optional>
 #include <utility>
 
-#include "base/contract.h"
+#include "base/values/contract.h"
 #include "engine/poller/poller.h"
-#include "qp/packet_checks.h"
-#include "qp/placements.h"
+#include "qp/connection/packet_checks.h"
+#include "qp/connection/placements.h"
 
 namespace uroce::engine {
 

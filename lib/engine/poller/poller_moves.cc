@@ -10,7 +10,7 @@
 // handed over before. Completions keep theirs: the new lane follows the last one (CompletionQueue::follow()).
 // It does not move while anything of it is under way on its poller: an out-of-order packet, an invalidation,
 // a frame that the port did not take.
-#include "base/contract.h"
+#include "base/values/contract.h"
 #include "engine/poller/poller.h"
 
 namespace uroce::engine {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/contract.h"
+#include "base/values/contract.h"
 #include "engine/poller/poller.h"
-#include "qp/placements.h"
+#include "qp/connection/placements.h"
 
 namespace uroce::engine {
 

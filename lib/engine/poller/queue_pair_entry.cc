@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/prefetch.h"
+#include "base/values/prefetch.h"
 
 namespace uroce::engine {
 

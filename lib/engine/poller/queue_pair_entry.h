@@ -6,10 +6,10 @@
 #include <span>
 #include <utility>
 
-#include "base/contract.h"
+#include "base/values/contract.h"
 #include "engine/poller/early_packets.h"
 #include "engine/poller/queue_pair_handle.h"
-#include "qp/lazy_queue_pair.h"
+#include "qp/queue_pair/lazy_queue_pair.h"
 
 namespace uroce::engine {
 

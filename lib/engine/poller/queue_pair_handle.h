@@ -5,13 +5,13 @@
 #include <memory>
 #include <utility>
 
-#include "base/block_code.h"
-#include "base/identifiers.h"
-#include "base/pooled.h"
-#include "base/timer_wheel.h"
+#include "base/tables/block_code.h"
+#include "base/tables/pooled.h"
+#include "base/tables/timer_wheel.h"
+#include "base/values/identifiers.h"
 #include "engine/poller/doorbells.h"
 #include "engine/poller/strays.h"
-#include "qp/event.h"
+#include "qp/attributes/event.h"
 #include "queue/work_queue.h"
 
 namespace uroce::engine {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/contract.h"
+#include "base/values/contract.h"
 #include "engine/poller/queue_pair_entry.h"
 
 namespace uroce::engine {

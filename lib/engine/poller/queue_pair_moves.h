@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/spsc_ring.h"
-#include "base/time.h"
+#include "base/threads/spsc_ring.h"
+#include "base/values/time.h"
 #include "engine/poller/hand_off.h"
 #include "queue/completion_queue.h"
 

@@ -2,9 +2,9 @@
 
 #include <cstdint>
 
-#include "base/contract.h"
-#include "base/identifiers.h"
-#include "base/number_table.h"
+#include "base/tables/number_table.h"
+#include "base/values/contract.h"
+#include "base/values/identifiers.h"
 
 namespace uroce::engine {
 

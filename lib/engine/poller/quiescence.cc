@@ -1,7 +1,7 @@
 #include "engine/poller/quiescence.h"
 
-#include "base/contract.h"
-#include "base/spin_wait.h"
+#include "base/threads/spin_wait.h"
+#include "base/values/contract.h"
 
 namespace uroce::engine {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "engine/poller/turn_lock.h"
-#include "mem/grace_period.h"
+#include "mem/rights/grace_period.h"
 
 namespace uroce::engine {
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/counters.h"
+#include "base/counters/counters.h"
 #include "engine/poller/address_table.h"
 #include "engine/poller/device_events.h"
 #include "engine/poller/frame_switch.h"

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "base/time.h"
+#include "base/values/time.h"
 #include "engine/poller/queue_pair_entry.h"
 #include "port/tx_batch.h"
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "base/identifiers.h"
-#include "base/time.h"
+#include "base/values/identifiers.h"
+#include "base/values/time.h"
 
 namespace uroce::engine {
 

@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "base/descriptor.h"
-#include "base/result.h"
+#include "base/process/descriptor.h"
+#include "base/values/result.h"
 #include "engine/platform/thread.h"
 #include "port/port.h"
 

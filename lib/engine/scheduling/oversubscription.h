@@ -4,8 +4,8 @@
 #include <atomic>
 #include <cstdint>
 
-#include "base/idle_limits.h"
-#include "base/time.h"
+#include "base/threads/idle_limits.h"
+#include "base/values/time.h"
 
 namespace uroce::engine {
 

@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "base/idle_policy.h"
-#include "base/result.h"
+#include "base/threads/idle_policy.h"
+#include "base/values/result.h"
 #include "engine/configuration/configuration.h"
 #include "engine/platform/parker.h"
 #include "engine/platform/thread.h"

@@ -5,7 +5,7 @@
 #include <new>
 #include <utility>
 
-#include "base/contract.h"
+#include "base/values/contract.h"
 #include "nvmf/queue/command_row.h"
 #include "nvmf/queue/queue_state.h"
 #include "nvmf/subsystem/subsystem.h"

@@ -1,6 +1,6 @@
 #include "nvmf/queue/namespace_view.h"
 
-#include "base/contract.h"
+#include "base/values/contract.h"
 #include "nvmf/subsystem/subsystem.h"
 
 namespace uroce::nvmf {

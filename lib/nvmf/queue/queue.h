@@ -6,7 +6,7 @@
 #include <optional>
 #include <span>
 
-#include "base/time.h"
+#include "base/values/time.h"
 #include "nvmf/queue/queue_options.h"
 #include "nvmf/queue/request.h"
 

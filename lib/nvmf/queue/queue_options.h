@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "base/time.h"
+#include "base/values/time.h"
 #include "nvmf/format/status.h"
 #include "nvmf/format/transport_capabilities.h"
 

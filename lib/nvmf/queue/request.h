@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "base/time.h"
+#include "base/values/time.h"
 #include "nvmf/format/nvme.h"
 #include "nvmf/format/status.h"
 

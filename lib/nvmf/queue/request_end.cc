@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "base/contract.h"
+#include "base/values/contract.h"
 #include "nvmf/queue/command_row.h"
 #include "nvmf/queue/io_execution.h"
 #include "nvmf/queue/queue_state.h"

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "base/contract.h"
+#include "base/values/contract.h"
 #include "nvmf/queue/request.h"
 
 namespace uroce::nvmf {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/time.h"
+#include "base/values/time.h"
 #include "nvmf/rdma/address.h"
 #include "nvmf/rdma/events.h"
 #include "nvmf/rdma/options.h"

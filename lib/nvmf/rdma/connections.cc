@@ -4,7 +4,7 @@
 #include <optional>
 #include <variant>
 
-#include "base/printable.h"
+#include "base/values/printable.h"
 
 namespace uroce::nvmf {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "base/result.h"
+#include "base/values/result.h"
 #include "nvmf/rdma/regions.h"
 
 namespace uroce::nvmf {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/printable.h"
+#include "base/values/printable.h"
 
 namespace uroce::nvmf {
 namespace {

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/time.h"
+#include "base/values/time.h"
 
 namespace uroce::nvmf {
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <utility>
 
-#include "base/result.h"
+#include "base/values/result.h"
 #include "nvmf/rdma/direct_verbs.h"
 
 namespace uroce::nvmf {

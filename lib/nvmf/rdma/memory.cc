@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "base/memory_calls.h"
+#include "base/tables/memory_calls.h"
 
 namespace uroce::nvmf {
 namespace {

@@ -7,7 +7,7 @@
 #include <optional>
 #include <span>
 
-#include "base/result.h"
+#include "base/values/result.h"
 #include "nvmf/rdma/mapping.h"
 
 namespace uroce::nvmf {

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/idle_limits.h"
-#include "base/time.h"
+#include "base/threads/idle_limits.h"
+#include "base/values/time.h"
 #include "nvmf/rdma/events.h"
 
 namespace uroce::nvmf {

@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/idle_policy.h"
+#include "base/threads/idle_policy.h"
 #include "nvmf/rdma/mailbox.h"
 #include "nvmf/rdma/queue.h"
 

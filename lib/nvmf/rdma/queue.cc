@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "base/contract.h"
+#include "base/values/contract.h"
 #include "nvmf/subsystem/target.h"
 
 namespace uroce::nvmf {

@@ -13,7 +13,7 @@
 #include <span>
 #include <vector>
 
-#include "base/result.h"
+#include "base/values/result.h"
 #include "block/block.h"
 #include "nvmf/rdma/mapping.h"
 

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <span>
 
-#include "base/time.h"
+#include "base/values/time.h"
 #include "nvmf/queue/request.h"
 #include "nvmf/rdma/data_place.h"
 

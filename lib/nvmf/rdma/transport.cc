@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "base/internet_address.h"
+#include "base/values/internet_address.h"
 #include "nvmf/subsystem/target.h"
 
 namespace uroce::nvmf {

@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "base/time.h"
+#include "base/values/time.h"
 #include "nvmf/format/status.h"
 #include "nvmf/format/transport_capabilities.h"
 #include "nvmf/subsystem/async_events.h"

@@ -2,7 +2,7 @@
 // one load; writes pause while a pair runs.
 #include "nvmf/subsystem/exclusion.h"
 
-#include "base/contract.h"
+#include "base/values/contract.h"
 
 namespace uroce::nvmf {
 

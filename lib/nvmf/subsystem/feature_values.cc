@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "base/contract.h"
+#include "base/values/contract.h"
 
 namespace uroce::nvmf {
 

@@ -7,8 +7,8 @@
 #include <mutex>
 #include <vector>
 
-#include "base/latencies.h"
-#include "base/time.h"
+#include "base/counters/latencies.h"
+#include "base/values/time.h"
 
 namespace uroce::nvmf {
 

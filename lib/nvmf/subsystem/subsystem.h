@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/result.h"
-#include "base/time.h"
+#include "base/values/result.h"
+#include "base/values/time.h"
 #include "nvmf/subsystem/controller.h"
 #include "nvmf/subsystem/io_counters.h"
 #include "nvmf/subsystem/namespace.h"

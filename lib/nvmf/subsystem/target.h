@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/result.h"
+#include "base/values/result.h"
 #include "nvmf/subsystem/namespace_counters.h"
 #include "nvmf/subsystem/options.h"
 

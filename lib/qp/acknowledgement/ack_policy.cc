@@ -1,6 +1,6 @@
 #include "qp/acknowledgement/ack_policy.h"
 
-#include "base/contract.h"
+#include "base/values/contract.h"
 
 namespace uroce::qp {
 

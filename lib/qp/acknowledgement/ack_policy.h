@@ -30,7 +30,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/time.h"
+#include "base/values/time.h"
 #include "qp/acknowledgement/piggyback_predictor.h"
 
 namespace uroce::qp {

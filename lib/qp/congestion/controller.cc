@@ -3,7 +3,7 @@
 #include <new>
 #include <utility>
 
-#include "base/contract.h"
+#include "base/values/contract.h"
 
 namespace uroce::qp {
 

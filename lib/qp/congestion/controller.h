@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "base/time.h"
+#include "base/values/time.h"
 #include "qp/congestion/algorithm.h"
 #include "qp/congestion/options.h"
 #include "qp/congestion/pacer.h"

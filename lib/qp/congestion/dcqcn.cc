@@ -4,7 +4,7 @@
 #include <cmath>
 #include <new>
 
-#include "base/contract.h"
+#include "base/values/contract.h"
 #include "qp/congestion/options.h"
 
 namespace uroce::qp {

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "base/time.h"
+#include "base/values/time.h"
 #include "wire/ecn.h"
 #include "wire/packet.h"
 

@@ -5,7 +5,7 @@
 #include <new>
 #include <utility>
 
-#include "base/contract.h"
+#include "base/values/contract.h"
 #include "qp/congestion/options.h"
 
 namespace uroce::qp {

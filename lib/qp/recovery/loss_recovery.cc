@@ -38,9 +38,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/contract.h"
-#include "base/probe.h"
-#include "qp/completion_report.h"
+#include "base/process/probe.h"
+#include "base/values/contract.h"
+#include "qp/connection/completion_report.h"
 #include "qp/recovery/transport_timers.h"
 
 namespace uroce::qp {

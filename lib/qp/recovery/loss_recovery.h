@@ -4,16 +4,16 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/contract.h"
-#include "base/time.h"
+#include "base/values/contract.h"
+#include "base/values/time.h"
 #include "qp/congestion/controller.h"
+#include "qp/connection/sending.h"
+#include "qp/connection/turn.h"
 #include "qp/recovery/ack_timer.h"
 #include "qp/recovery/peer_buffering.h"
 #include "qp/recovery/reordering.h"
 #include "qp/recovery/rtt_estimator.h"
 #include "qp/recovery/tail_loss_probe.h"
-#include "qp/sending.h"
-#include "qp/turn.h"
 
 namespace uroce::qp {
 

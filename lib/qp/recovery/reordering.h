@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-#include "base/sequence_number.h"
-#include "qp/send_window.h"
+#include "base/values/sequence_number.h"
+#include "qp/connection/send_window.h"
 
 namespace uroce::qp {
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "base/latencies.h"
-#include "base/sequence_number.h"
-#include "base/time.h"
+#include "base/counters/latencies.h"
+#include "base/values/sequence_number.h"
+#include "base/values/time.h"
 
 namespace uroce::qp {
 

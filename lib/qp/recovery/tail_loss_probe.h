@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "base/time.h"
+#include "base/values/time.h"
 #include "qp/recovery/rtt_estimator.h"
 #include "qp/recovery/transport_timers.h"
 

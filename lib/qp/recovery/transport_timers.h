@@ -3,7 +3,7 @@
 #include <array>
 #include <cstdint>
 
-#include "base/time.h"
+#include "base/values/time.h"
 
 namespace uroce::qp {
 

@@ -5,7 +5,7 @@
 
 #include <array>
 
-#include "base/contract.h"
+#include "base/values/contract.h"
 #include "wire/big_endian.h"
 #include "wire/icrc/short.h"
 #include "wire/icrc/variant_mask.h"

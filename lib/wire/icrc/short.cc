@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "base/contract.h"
+#include "base/values/contract.h"
 #include "wire/big_endian.h"
 #include "wire/icrc/crc_folding.h"
 #include "wire/icrc/variant_mask.h"

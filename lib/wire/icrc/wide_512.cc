@@ -2,7 +2,7 @@
 #include <cassert>
 #include <cstring>
 
-#include "base/claim_line.h"
+#include "base/threads/claim_line.h"
 #include "wire/big_endian.h"
 #include "wire/icrc/crc_folding.h"
 #include "wire/icrc/variant_mask.h"

@@ -1,11 +1,11 @@
-#include "apps/perf/arrivals.h"
+#include "apps/perf/ends/arrivals.h"
 
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <vector>
 
-#include "apps/perf/round.h"
+#include "apps/perf/ends/round.h"
 #include "client/failure.h"
 
 // Rounds of services that lose messages: what came is told apart from what did not, and checked.

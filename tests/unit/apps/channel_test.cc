@@ -8,8 +8,8 @@
 #include <string>
 #include <thread>
 
-#include "apps/perf/messages.h"
-#include "apps/perf/reception.h"
+#include "apps/perf/ends/messages.h"
+#include "apps/perf/ends/reception.h"
 #include "client/failure.h"
 
 namespace uroce::perf {

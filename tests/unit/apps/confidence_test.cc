@@ -1,5 +1,5 @@
 // The arithmetic of comparisons, against the tables of Student's t and against chance.
-#include "apps/perf/confidence.h"
+#include "apps/perf/report/confidence.h"
 
 #include <gtest/gtest.h>
 

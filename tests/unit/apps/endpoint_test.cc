@@ -1,4 +1,4 @@
-#include "apps/perf/endpoint.h"
+#include "apps/perf/ends/endpoint.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // The memory of a load tells what no message can have left.
-#include "apps/perf/load_memory.h"
+#include "apps/perf/load/load_memory.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // What a load is, when its messages are due, and what two ends tell each other of it.
-#include "apps/perf/load.h"
+#include "apps/perf/plan/load.h"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "apps/perf/load_messages.h"
-#include "apps/perf/schedule.h"
+#include "apps/perf/load/load_messages.h"
+#include "apps/perf/plan/schedule.h"
 #include "client/failure.h"
 
 namespace uroce::perf {

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "apps/perf/layout.h"
+#include "apps/perf/plan/layout.h"
 
 namespace uroce::perf {
 namespace {

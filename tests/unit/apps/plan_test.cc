@@ -1,8 +1,8 @@
-#include "apps/perf/plan.h"
+#include "apps/perf/plan/plan.h"
 
 #include <gtest/gtest.h>
 
-#include "apps/perf/messages.h"
+#include "apps/perf/ends/messages.h"
 #include "client/failure.h"
 
 namespace uroce::perf {

@@ -4,10 +4,10 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "apps/perf/chart.h"
-#include "apps/perf/report_json.h"
-#include "apps/perf/report_plot.h"
-#include "apps/perf/report_table.h"
+#include "apps/perf/report/chart.h"
+#include "apps/perf/report/report_json.h"
+#include "apps/perf/report/report_plot.h"
+#include "apps/perf/report/report_table.h"
 
 namespace uroce::perf {
 namespace {

@@ -1,4 +1,4 @@
-#include "apps/perf/round.h"
+#include "apps/perf/ends/round.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "base/block_code.h"
+#include "base/tables/block_code.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "base/contract.h"
+#include "base/values/contract.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "base/idle_policy.h"
+#include "base/threads/idle_policy.h"
 
 #include <gtest/gtest.h>
 

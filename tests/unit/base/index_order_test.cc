@@ -1,4 +1,4 @@
-#include "base/index_order.h"
+#include "base/tables/index_order.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "base/index_space.h"
+#include "base/tables/index_space.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/random.h"
+#include "base/values/random.h"
 
 namespace uroce {
 namespace {

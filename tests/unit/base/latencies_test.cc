@@ -1,10 +1,10 @@
-#include "base/latencies.h"
+#include "base/counters/latencies.h"
 
 #include <gtest/gtest.h>
 
 #include <memory>
 
-#include "base/counter_texts.h"
+#include "base/counters/counter_texts.h"
 
 namespace uroce {
 namespace {

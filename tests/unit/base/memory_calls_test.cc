@@ -1,4 +1,4 @@
-#include "base/memory_calls.h"
+#include "base/tables/memory_calls.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "base/index_space.h"
+#include "base/tables/index_space.h"
 
 // Hooks of a program in front of libc, as communication libraries put them there: this executable's symbols
 // come before libc's. One of them knows mremap(2) with four arguments, as it was before MREMAP_FIXED.

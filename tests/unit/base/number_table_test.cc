@@ -1,4 +1,4 @@
-#include "base/number_table.h"
+#include "base/tables/number_table.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/identifiers.h"
+#include "base/values/identifiers.h"
 
 namespace uroce {
 namespace {

@@ -1,4 +1,4 @@
-#include "base/per_process.h"
+#include "base/process/per_process.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/pooled.h"
+#include "base/tables/pooled.h"
 
 namespace uroce {
 namespace {

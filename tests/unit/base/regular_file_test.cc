@@ -1,4 +1,4 @@
-#include "base/regular_file.h"
+#include "base/process/regular_file.h"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>

@@ -6,9 +6,9 @@
 #include <thread>
 #include <vector>
 
-#include "base/grown_ring.h"
-#include "base/mpsc_ring.h"
-#include "base/spsc_ring.h"
+#include "base/tables/grown_ring.h"
+#include "base/threads/mpsc_ring.h"
+#include "base/threads/spsc_ring.h"
 
 namespace uroce {
 namespace {

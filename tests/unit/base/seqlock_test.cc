@@ -1,4 +1,4 @@
-#include "base/seqlock.h"
+#include "base/threads/seqlock.h"
 
 #include <gtest/gtest.h>
 

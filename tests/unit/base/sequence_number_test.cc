@@ -1,4 +1,4 @@
-#include "base/sequence_number.h"
+#include "base/values/sequence_number.h"
 
 #include <gtest/gtest.h>
 

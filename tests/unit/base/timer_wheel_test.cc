@@ -1,11 +1,11 @@
-#include "base/timer_wheel.h"
+#include "base/tables/timer_wheel.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <vector>
 
-#include "base/random.h"
+#include "base/values/random.h"
 
 namespace uroce {
 namespace {

@@ -1,4 +1,4 @@
-#include "base/uninherited_descriptor.h"
+#include "base/process/uninherited_descriptor.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

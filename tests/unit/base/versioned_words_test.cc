@@ -1,4 +1,4 @@
-#include "base/versioned_words.h"
+#include "base/threads/versioned_words.h"
 
 #include <gtest/gtest.h>
 

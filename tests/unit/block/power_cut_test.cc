@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "base/random.h"
+#include "base/values/random.h"
 #include "tests/block/run_request.h"
 
 namespace uroce::testing {

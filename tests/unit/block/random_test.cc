@@ -1,7 +1,7 @@
 // Every device against a model: requests of all kinds, many under way, none of which touch the same blocks at
 // the same time. UROCE_BLOCK_SEED=N repeats a run.
 
-#include "base/random.h"
+#include "base/values/random.h"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "base/random.h"
+#include "base/values/random.h"
 #include "cm/agent.h"
 
 namespace uroce::cm {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "base/random.h"
+#include "base/values/random.h"
 #include "copy/kernels.h"
 #include "copy/kind.h"
 

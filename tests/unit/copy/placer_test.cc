@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/random.h"
+#include "base/values/random.h"
 #include "tests/unit/copy/fault_catcher.h"
 #include "tests/unit/copy/vanishing_memory.h"
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "connected_pair.h"
-#include "mem/fast_region.h"
+#include "mem/regions/fast_region.h"
 
 namespace uroce::engine {
 

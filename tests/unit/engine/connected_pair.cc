@@ -2,7 +2,7 @@
 
 #include <sched.h>
 
-#include "base/random.h"
+#include "base/values/random.h"
 
 namespace uroce::engine {
 

@@ -13,7 +13,7 @@
 
 #include "connected_pair.h"
 #include "loopback.h"
-#include "mem/hugepage_arena.h"
+#include "mem/regions/hugepage_arena.h"
 
 namespace uroce::engine {
 namespace {

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <memory>
 
-#include "base/pooled.h"
+#include "base/tables/pooled.h"
 #include "engine/poller/queue_pair_entry.h"
-#include "verbs/objects.h"
+#include "verbs/calls/objects.h"
 
 namespace uroce::engine {
 namespace {

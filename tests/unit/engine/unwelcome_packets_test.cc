@@ -6,7 +6,7 @@
 #include <functional>
 #include <utility>
 
-#include "base/counter_texts.h"
+#include "base/counters/counter_texts.h"
 #include "bring_up.h"
 #include "engine/poller/poller.h"
 #include "engine/poller/queue_pair_entry.h"

@@ -5,7 +5,7 @@
 #include <set>
 #include <thread>
 
-#include "base/random.h"
+#include "base/values/random.h"
 #include "tests/unit/host/memories.h"
 
 namespace uroce::host {

@@ -10,7 +10,7 @@
 #include <set>
 #include <string>
 
-#include "base/listen_address.h"
+#include "base/values/listen_address.h"
 
 namespace uroce::host {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "base/random.h"
+#include "base/values/random.h"
 #include "tests/unit/host/fake_service.h"
 
 namespace uroce::testing {

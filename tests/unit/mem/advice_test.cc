@@ -1,4 +1,4 @@
-#include "mem/advice.h"
+#include "mem/regions/advice.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <vector>
 
-#include "mem/dma_region.h"
+#include "mem/regions/dma_region.h"
 
 namespace uroce::mem {
 namespace {

@@ -1,4 +1,4 @@
-#include "mem/bus_space.h"
+#include "mem/bus/bus_space.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/random.h"
+#include "base/values/random.h"
 
 namespace uroce::mem {
 namespace {

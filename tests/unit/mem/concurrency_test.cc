@@ -6,9 +6,9 @@
 #include <thread>
 #include <vector>
 
-#include "base/random.h"
-#include "mem/region_entry.h"
-#include "mem/region_table.h"
+#include "base/values/random.h"
+#include "mem/keys/region_entry.h"
+#include "mem/keys/region_table.h"
 #include "turns.h"
 
 namespace uroce::mem {

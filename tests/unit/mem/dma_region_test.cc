@@ -1,4 +1,4 @@
-#include "mem/dma_region.h"
+#include "mem/regions/dma_region.h"
 
 #include <gtest/gtest.h>
 

@@ -12,13 +12,13 @@
 #include <thread>
 #include <vector>
 
-#include "mem/dma_region.h"
-#include "mem/fast_region.h"
-#include "mem/fmr.h"
-#include "mem/fmr_pool.h"
-#include "mem/invalidation.h"
-#include "mem/physical_region.h"
-#include "mem/window.h"
+#include "mem/regions/dma_region.h"
+#include "mem/regions/fast_region.h"
+#include "mem/regions/fmr.h"
+#include "mem/regions/fmr_pool.h"
+#include "mem/regions/invalidation.h"
+#include "mem/regions/physical_region.h"
+#include "mem/regions/window.h"
 #include "pages.h"
 #include "turns.h"
 

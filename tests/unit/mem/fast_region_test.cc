@@ -1,5 +1,5 @@
 // Fast-registration regions as pollers bind and invalidate them. The table of refusals is below.
-#include "mem/fast_region.h"
+#include "mem/regions/fast_region.h"
 
 #include <gtest/gtest.h>
 
@@ -10,9 +10,9 @@
 #include <thread>
 #include <vector>
 
-#include "base/random.h"
-#include "mem/invalidation.h"
-#include "mem/key_breaking.h"
+#include "base/values/random.h"
+#include "mem/regions/invalidation.h"
+#include "mem/regions/key_breaking.h"
 #include "tests/unit/mem/other_poller.h"
 #include "tests/unit/mem/turns.h"
 

@@ -1,4 +1,4 @@
-#include "mem/fmr_pool.h"
+#include "mem/regions/fmr_pool.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/random.h"
+#include "base/values/random.h"
 #include "pages.h"
 #include "turns.h"
 

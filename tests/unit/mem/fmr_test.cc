@@ -1,4 +1,4 @@
-#include "mem/fmr.h"
+#include "mem/regions/fmr.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/random.h"
+#include "base/values/random.h"
 #include "pages.h"
 #include "turns.h"
 

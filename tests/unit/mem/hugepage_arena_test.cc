@@ -1,4 +1,4 @@
-#include "mem/hugepage_arena.h"
+#include "mem/regions/hugepage_arena.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/random.h"
+#include "base/values/random.h"
 
 namespace uroce::mem {
 namespace {

@@ -1,5 +1,5 @@
 // The low eight bits of keys: in which order the stack gives them, and when they return.
-#include "mem/key_bytes.h"
+#include "mem/keys/key_bytes.h"
 
 #include <gtest/gtest.h>
 
@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "mem/fast_region.h"
-#include "mem/fmr.h"
-#include "mem/invalidation.h"
+#include "mem/regions/fast_region.h"
+#include "mem/regions/fmr.h"
+#include "mem/regions/invalidation.h"
 #include "pages.h"
 
 namespace uroce::mem {

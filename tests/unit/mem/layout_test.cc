@@ -3,7 +3,7 @@
 #include <numeric>
 #include <vector>
 
-#include "mem/region.h"
+#include "mem/rights/region.h"
 
 namespace uroce::mem {
 namespace {

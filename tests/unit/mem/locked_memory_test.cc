@@ -1,4 +1,4 @@
-#include "mem/locked_memory.h"
+#include "mem/process/locked_memory.h"
 
 #include <gtest/gtest.h>
 #include <linux/capability.h>
@@ -11,9 +11,9 @@
 #include <cerrno>
 #include <vector>
 
-#include "mem/bus_space.h"
-#include "mem/hugepage_arena.h"
-#include "mem/region_table.h"
+#include "mem/bus/bus_space.h"
+#include "mem/keys/region_table.h"
+#include "mem/regions/hugepage_arena.h"
 
 namespace uroce::mem {
 namespace {

@@ -1,4 +1,4 @@
-#include "mem/memory_probe.h"
+#include "mem/process/memory_probe.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -12,8 +12,8 @@
 #include <thread>
 #include <vector>
 
-#include "mem/mapping_check.h"
-#include "mem/region_table.h"
+#include "mem/keys/region_table.h"
+#include "mem/process/mapping_check.h"
 
 namespace uroce::mem {
 namespace {

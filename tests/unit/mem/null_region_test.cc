@@ -1,4 +1,4 @@
-#include "mem/null_region.h"
+#include "mem/regions/null_region.h"
 
 #include <gtest/gtest.h>
 

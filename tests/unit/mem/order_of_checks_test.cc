@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "mem/region_table.h"
+#include "mem/keys/region_table.h"
 
 namespace uroce::mem {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "mem/grace_period.h"
+#include "mem/rights/grace_period.h"
 
 namespace uroce::mem::testing {
 

@@ -1,5 +1,5 @@
 // Lists of pages: what can be posted, what a mapping is pinned for, and how lists are made of runs.
-#include "mem/page_list.h"
+#include "mem/bus/page_list.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "base/random.h"
+#include "base/values/random.h"
 
 namespace uroce::mem {
 namespace {

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/result.h"
-#include "mem/bus_space.h"
+#include "base/values/result.h"
+#include "mem/bus/bus_space.h"
 
 namespace uroce::mem {
 

@@ -1,4 +1,4 @@
-#include "mem/physical_region.h"
+#include "mem/regions/physical_region.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "mem/protection_domains.h"
+#include "mem/keys/protection_domains.h"
 
 #include <gtest/gtest.h>
 

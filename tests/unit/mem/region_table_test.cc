@@ -1,4 +1,4 @@
-#include "mem/region_table.h"
+#include "mem/keys/region_table.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>

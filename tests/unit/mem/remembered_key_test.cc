@@ -1,5 +1,5 @@
 // A key that its user remembers: whatever happens to what it is bound to, the answer is the table's own.
-#include "mem/remembered_key.h"
+#include "mem/keys/remembered_key.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "mem/invalidation.h"
-#include "mem/window.h"
+#include "mem/regions/invalidation.h"
+#include "mem/regions/window.h"
 
 namespace uroce::mem {
 namespace {

@@ -8,9 +8,9 @@
 #include <thread>
 #include <vector>
 
-#include "base/random.h"
-#include "mem/region_object.h"
-#include "mem/region_table.h"
+#include "base/values/random.h"
+#include "mem/keys/region_object.h"
+#include "mem/keys/region_table.h"
 #include "tests/unit/mem/turns.h"
 
 namespace uroce::mem {

@@ -1,6 +1,6 @@
 // What memory that is mapped for one direction allows: every kind of region over it, windows over
 // those, and every operation. The expectations are the table below, written out once.
-#include "mem/rights.h"
+#include "mem/rights/rights.h"
 
 #include <gtest/gtest.h>
 
@@ -8,12 +8,12 @@
 #include <memory>
 #include <string>
 
-#include "mem/dma_region.h"
-#include "mem/fast_region.h"
-#include "mem/fmr.h"
-#include "mem/invalidation.h"
-#include "mem/physical_region.h"
-#include "mem/window.h"
+#include "mem/regions/dma_region.h"
+#include "mem/regions/fast_region.h"
+#include "mem/regions/fmr.h"
+#include "mem/regions/invalidation.h"
+#include "mem/regions/physical_region.h"
+#include "mem/regions/window.h"
 #include "pages.h"
 
 namespace uroce::mem {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "mem/grace_period.h"
+#include "mem/rights/grace_period.h"
 
 namespace uroce::mem {
 

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/random.h"
-#include "mem/invalidation.h"
-#include "mem/window.h"
+#include "base/values/random.h"
+#include "mem/regions/invalidation.h"
+#include "mem/regions/window.h"
 #include "tests/unit/mem/turns.h"
 
 namespace uroce::mem {

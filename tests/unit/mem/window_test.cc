@@ -1,6 +1,6 @@
 // Memory windows as pollers bind and invalidate them. What each type may be bound to and what for is in the
 // tables below.
-#include "mem/window.h"
+#include "mem/regions/window.h"
 
 #include <gtest/gtest.h>
 
@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
-#include "mem/dma_region.h"
-#include "mem/fast_region.h"
-#include "mem/invalidation.h"
-#include "mem/key_breaking.h"
-#include "mem/physical_region.h"
+#include "mem/regions/dma_region.h"
+#include "mem/regions/fast_region.h"
+#include "mem/regions/invalidation.h"
+#include "mem/regions/key_breaking.h"
+#include "mem/regions/physical_region.h"
 #include "tests/unit/mem/other_poller.h"
 
 namespace uroce::mem {

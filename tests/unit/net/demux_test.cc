@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "base/counter_texts.h"
+#include "base/counters/counter_texts.h"
 #include "membership_messages.h"
 #include "net/arp.h"
 #include "net/derived_mac.h"

@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "base/random.h"
+#include "base/values/random.h"
 #include "net/demux.h"
 #include "wire/address_text.h"
 #include "wire/big_endian.h"

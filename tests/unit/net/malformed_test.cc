@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "base/random.h"
+#include "base/values/random.h"
 #include "net/demux.h"
 #include "net/derived_mac.h"
 #include "net/neighbours.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "base/random.h"
+#include "base/values/random.h"
 #include "net/derived_mac.h"
 #include "two_hosts.h"
 

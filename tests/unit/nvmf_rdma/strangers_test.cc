@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/random.h"
+#include "base/values/random.h"
 #include "exported.h"
 #include "tests/nvmf/rdma_stranger.h"
 

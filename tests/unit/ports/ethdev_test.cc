@@ -6,8 +6,8 @@
 #include <cstring>
 
 #include "child.h"
-#include "drivers/port/ethdev/devargs.h"
-#include "drivers/port/ethdev/pmd_traits.h"
+#include "drivers/port/kernel/devargs.h"
+#include "drivers/port/kernel/pmd_traits.h"
 #include "drivers/registry.h"
 #include "eal.h"
 #include "open_pair.h"

@@ -2,8 +2,8 @@
 #include <optional>
 #include <string_view>
 
-#include "qp/datagram_address.h"
-#include "qp/inbound_message.h"
+#include "qp/attributes/datagram_address.h"
+#include "qp/responder/inbound_message.h"
 #include "tests/captures/reader.h"
 #include "tests/unit/qp/fixture.h"
 

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "base/random.h"
+#include "base/values/random.h"
 #include "qp/congestion/controller.h"
 #include "qp/congestion/notification_point.h"
 #include "tests/unit/qp/refused_memory.h"

@@ -1,5 +1,5 @@
 // End-to-end credits.
-#include "qp/credits.h"
+#include "qp/acknowledgement/credits.h"
 
 #include "tests/unit/qp/fixture.h"
 

@@ -1,5 +1,5 @@
-#include "qp/datagram_address.h"
-#include "qp/operations.h"
+#include "qp/attributes/datagram_address.h"
+#include "qp/attributes/operations.h"
 #include "tests/unit/qp/fixture.h"
 
 namespace uroce::qp::testing {

@@ -1,6 +1,6 @@
 // Frames for a reader that shares no cache with us are streamed to memory; they are the same byte by byte.
-#include "base/random.h"
-#include "qp/frame_writer.h"
+#include "base/values/random.h"
+#include "qp/connection/frame_writer.h"
 #include "tests/unit/copy/fault_catcher.h"
 #include "tests/unit/copy/vanishing_memory.h"
 #include "tests/unit/qp/fixture.h"

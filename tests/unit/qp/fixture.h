@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "copy/placer.h"
-#include "mem/region_table.h"
+#include "mem/keys/region_table.h"
 #include "port/tx_batch.h"
-#include "qp/lazy_queue_pair.h"
-#include "qp/local_operation.h"
+#include "qp/queue_pair/lazy_queue_pair.h"
+#include "qp/requester/local_operation.h"
 #include "tests/unit/mem/other_poller.h"
 #include "wire/packet.h"
 

@@ -1,7 +1,7 @@
 #include <array>
 #include <map>
 
-#include "base/random.h"
+#include "base/values/random.h"
 #include "tests/unit/qp/fixture.h"
 
 namespace uroce::qp::testing {

@@ -1,6 +1,6 @@
 // When a queue pair takes the memory of its transport, and what it does without. That one which takes it late
 // is like any other all tests of this folder show: their fixture has no other.
-#include "qp/lazy_queue_pair.h"
+#include "qp/queue_pair/lazy_queue_pair.h"
 
 #include <cerrno>
 #include <memory_resource>

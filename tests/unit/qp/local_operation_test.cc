@@ -1,6 +1,6 @@
 // Work requests that send nothing: their place among the others, and what becomes of them when things go
 // wrong.
-#include "qp/local_operation.h"
+#include "qp/requester/local_operation.h"
 
 #include <cerrno>
 #include <functional>

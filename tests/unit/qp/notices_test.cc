@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "qp/notice.h"
+#include "qp/attributes/notice.h"
 #include "tests/unit/qp/fixture.h"
 
 namespace uroce::qp::testing {

@@ -2,7 +2,7 @@
 // compared with what is said of them by a model that knows no runs.
 #include <deque>
 
-#include "base/random.h"
+#include "base/values/random.h"
 #include "tests/unit/qp/fixture.h"
 
 namespace uroce::qp::testing {

@@ -1,6 +1,6 @@
 // Requests that are alike go out by a way of their own. Here all packets are compared with what is said of
 // them by a model that knows no runs, with memory as it was posted.
-#include "base/random.h"
+#include "base/values/random.h"
 #include "tests/unit/qp/fixture.h"
 
 namespace uroce::qp::testing {

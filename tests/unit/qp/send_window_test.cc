@@ -1,4 +1,4 @@
-#include "qp/send_window.h"
+#include "qp/connection/send_window.h"
 
 #include <gtest/gtest.h>
 

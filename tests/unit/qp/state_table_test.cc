@@ -5,7 +5,7 @@
 #include <map>
 #include <tuple>
 
-#include "qp/attributes.h"
+#include "qp/attributes/attributes.h"
 
 namespace uroce::qp {
 namespace {

@@ -1,5 +1,5 @@
 // What a queue pair says that it has done, and what went wrong.
-#include "qp/traffic.h"
+#include "qp/attributes/traffic.h"
 
 #include <gtest/gtest.h>
 

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "mem/window.h"
-#include "qp/local_operation.h"
+#include "mem/regions/window.h"
+#include "qp/requester/local_operation.h"
 #include "tests/unit/qp/fixture.h"
 
 namespace uroce::qp::testing {

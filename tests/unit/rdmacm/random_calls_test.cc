@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "base/random.h"
+#include "base/values/random.h"
 #include "ends.h"
 #include "rdmacm/device.h"
 #include "support/soon.h"

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/descriptor.h"
+#include "base/process/descriptor.h"
 #include "host/control.h"
 #include "host/number_blocks.h"
 #include "tests/unit/service/program_memory.h"

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/identifiers.h"
+#include "base/values/identifiers.h"
 #include "wire/cm_message.h"
 #include "wire/frame.h"
 

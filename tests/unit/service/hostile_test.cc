@@ -1,7 +1,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "base/random.h"
+#include "base/values/random.h"
 #include "tests/support/packet.h"
 #include "tests/unit/service/running_service.h"
 #include "tests/unit/service/switch_fixture.h"

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/random.h"
+#include "base/values/random.h"
 #include "host/shared_device.h"
 #include "tests/unit/service/switch_fixture.h"
 

@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <vector>
 
-#include "base/random.h"
+#include "base/values/random.h"
 
 namespace uroce::service {
 namespace {

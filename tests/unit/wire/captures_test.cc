@@ -4,7 +4,7 @@
 #include <cstring>
 #include <set>
 
-#include "base/counter_texts.h"
+#include "base/counters/counter_texts.h"
 #include "reader.h"
 #include "sample_frames.h"
 #include "wire/big_endian.h"

@@ -4,7 +4,7 @@
 #include <functional>
 #include <memory>
 
-#include "base/counter_texts.h"
+#include "base/counters/counter_texts.h"
 #include "sample_frames.h"
 #include "wire/big_endian.h"
 

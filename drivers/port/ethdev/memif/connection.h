@@ -5,11 +5,11 @@
 #include <functional>
 #include <memory>
 
-#include "base/result.h"
-#include "drivers/port/ethdev/devargs.h"
+#include "base/values/result.h"
 #include "drivers/port/ethdev/gate.h"
 #include "drivers/port/ethdev/memif/end.h"
 #include "drivers/port/ethdev/memif/socket.h"
+#include "drivers/port/kernel/devargs.h"
 
 namespace uroce::drivers {
 

@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "drivers/port/ethdev/devargs.h"
+#include "drivers/port/kernel/devargs.h"
 
 namespace uroce::drivers {
 

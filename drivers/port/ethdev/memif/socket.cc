@@ -16,7 +16,7 @@
 #include <mutex>
 #include <utility>
 
-#include "base/descriptor.h"
+#include "base/process/descriptor.h"
 #include "drivers/port/ethdev/interrupt_source.h"
 #include "drivers/port/ethdev/memif/end.h"
 #include "drivers/port/ethdev/memif/unix_socket.h"

@@ -3,9 +3,9 @@
 #include <functional>
 #include <memory>
 
-#include "base/result.h"
-#include "drivers/port/ethdev/devargs.h"
+#include "base/values/result.h"
 #include "drivers/port/ethdev/memif/relay.h"
+#include "drivers/port/kernel/devargs.h"
 
 namespace uroce::drivers {
 

@@ -11,7 +11,7 @@
 #include <cstddef>
 #include <cstring>
 
-#include "base/contract.h"
+#include "base/values/contract.h"
 
 namespace uroce::drivers {
 namespace {

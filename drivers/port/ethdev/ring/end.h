@@ -6,8 +6,8 @@
 #include <string>
 #include <utility>
 
-#include "base/identifiers.h"
-#include "base/result.h"
+#include "base/values/identifiers.h"
+#include "base/values/result.h"
 #include "drivers/port/ethdev/mbuf_exchange.h"
 #include "drivers/port/ethdev/ring/wire.h"
 

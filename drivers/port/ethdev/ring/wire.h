@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/result.h"
+#include "base/values/result.h"
 #include "drivers/port/ethdev/mbuf_exchange.h"
 #include "drivers/port/ethdev/mbuf_pool.h"
 

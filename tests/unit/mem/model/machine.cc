@@ -4,7 +4,7 @@
 #include <cerrno>
 #include <cstdlib>
 
-#include "mem/dma_region.h"
+#include "mem/regions/dma_region.h"
 
 namespace uroce::mem {
 namespace {

@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "mem/fast_region.h"
-#include "mem/fmr.h"
-#include "mem/page_list.h"
-#include "mem/physical_region.h"
-#include "mem/region_table.h"
-#include "mem/window.h"
+#include "mem/bus/page_list.h"
+#include "mem/keys/region_table.h"
+#include "mem/regions/fast_region.h"
+#include "mem/regions/fmr.h"
+#include "mem/regions/physical_region.h"
+#include "mem/regions/window.h"
 #include "reference.h"
 
 namespace uroce::mem {

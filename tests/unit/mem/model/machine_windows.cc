@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "machine.h"
-#include "mem/invalidation.h"
+#include "mem/regions/invalidation.h"
 
 namespace uroce::mem {
 namespace {

@@ -5,10 +5,10 @@
 #include <optional>
 #include <vector>
 
-#include "base/identifiers.h"
-#include "mem/access.h"
-#include "mem/bus_space.h"
-#include "mem/region.h"
+#include "base/values/identifiers.h"
+#include "mem/bus/bus_space.h"
+#include "mem/rights/access.h"
+#include "mem/rights/region.h"
 
 namespace uroce::mem {
 

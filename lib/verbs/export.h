@@ -1,4 +1,0 @@
-#pragma once
-
-/// Marks what the stack exports to its thin faces; lib/verbs/symbols.txt lists it.
-#define UROCE_EXPORT __attribute__((visibility("default")))
