@@ -2,6 +2,8 @@
 
 #include <sys/types.h>
 
+#include <functional>
+
 #include "base/descriptor.h"
 
 namespace uroce {
@@ -13,12 +15,17 @@ class UninheritedDescriptor {
  public:
   UninheritedDescriptor() = default;
   explicit UninheritedDescriptor(Descriptor descriptor);
+  /// The result of `open`, without a fork in between. None if that is none; errno is then still open's.
+  /// `open` makes no other one.
+  static UninheritedDescriptor opened(const std::function<Descriptor()>& open);
   UninheritedDescriptor(UninheritedDescriptor&& other) noexcept;
   UninheritedDescriptor& operator=(UninheritedDescriptor&& other) noexcept;
   ~UninheritedDescriptor();
 
   [[nodiscard]] bool ok() const { return number_ >= 0; }
   [[nodiscard]] int get() const { return number_; }
+  /// False: there is none, or the program has closed it, or this is a forked child.
+  [[nodiscard]] bool is_open() const;
 
  private:
   int number_ = -1;
