@@ -44,7 +44,7 @@ void Server::on_message(uint64_t number, Connection& connection, size_t length) 
 }
 
 void Server::answer_flushes() {
-  for (const Flusher::Done& done : flusher_.take()) {
+  for (const FlushResult& done : flusher_.take()) {
     const auto at = connections_.find(done.number);
     if (at == connections_.end()) continue;
     at->second.flushing = false;
