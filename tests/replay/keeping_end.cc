@@ -51,8 +51,9 @@ class KeepingEnd {
     answers_.push_back({.nak = true, .psn = expected_});
   }
 
-  /// The kernel is at `psn`: what is kept of what it has passed counts.
+  /// The kernel is at `psn`, once more if that is kept: what is kept of what it has passed counts.
   void pass(Psn psn) {
+    if (!psn.after(expected_) || !early_.contains(passed_ + static_cast<uint32_t>(psn - expected_))) return;
     for (auto next = early_.find(passed_); next != early_.end() && expected_.before(psn);
          next = early_.find(passed_)) {
       step(next->second);

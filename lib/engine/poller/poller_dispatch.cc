@@ -129,15 +129,20 @@ void Poller::receive_early(QueuePairEntry& entry) {
 }
 
 /// Before the peer's request `packet` is shown: receives what is due, is kept, and is passed by it. What the
-/// packet itself repeats is performed from what has arrived, which may ask for an ACK.
+/// packet itself repeats is performed from what has arrived, which may ask for an ACK. A packet that comes
+/// for the first time passes nothing: where packets are reordered, the peer may have sent it before it went
+/// back.
 void Poller::receive_passed(QueuePairEntry& entry, const wire::Packet& packet) {
   if (!entry.queue_pair.used()->awaits_request(packet)) return;
   EarlyList& list = entry.early_requests;
   const Psn psn = packet.headers.bth.psn;
-  while (entry.queue_pair.due_request().before(psn) &&
-         receive_early(entry, list, early_.find(list, entry.queue_pair.due_request()))) {
+  const auto due = [&] { return entry.queue_pair.due_request(); };
+  const bool ahead = due().before(psn) && psn.before(due() + EarlyPackets::kOfOneMax);
+  if (ahead && early_.find(list, psn) != nullptr) {
+    while (due().before(psn) && receive_early(entry, list, early_.find(list, due()))) {
+    }
   }
-  if (entry.queue_pair.due_request() == psn) early_.drop(list, psn);
+  if (due() == psn) early_.drop(list, psn);
 }
 
 /// Receives what is due and kept, up to the first that the peer is to pass.
