@@ -174,7 +174,7 @@ void Server::on_request(const Request& request) {
 
 /// The host's service has said whose requests are.
 void Server::on_users() {
-  for (const UserLookup::Answer& answer : lookup_.take()) {
+  for (const UserAnswer& answer : lookup_.take()) {
     const auto asked = unknown_.extract(answer.number);
     if (asked.empty()) continue;
     const Unknown& request = asked.mapped();

@@ -46,7 +46,7 @@ class Server {
 
  private:
   static constexpr size_t kConnectionsMax = 256;
-  static constexpr size_t kUnknownMax = UserLookup::kQuestionsMax;
+  static constexpr size_t kUnknownMax = kUserQuestionsMax;
   static constexpr size_t kMessageBytes = 64;
   static constexpr uint32_t kSendsMax = 4;
   static constexpr std::chrono::seconds kHandshake{10};
@@ -128,8 +128,8 @@ class Server {
   std::vector<std::byte> messages_;
   std::unique_ptr<rdma_event_channel, DestroyChannel> channel_;
   std::vector<std::unique_ptr<DeviceRegions>> devices_;
-  Flusher flusher_;
-  UserLookup lookup_;
+  Flusher flusher_{flush_piece};
+  UserLookup lookup_{find_user, kUserQuestionsMax};
   std::map<uint64_t, Unknown> unknown_;  // by the number of their question
   uint64_t last_question_ = 0;
   rdma_cm_id* listener_ = nullptr;

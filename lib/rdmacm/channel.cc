@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <deque>
 #include <mutex>
+#include <utility>
 
 #include "base/process/cancellation.h"
 #include "base/process/per_process.h"
@@ -36,16 +37,36 @@ void rest(Channel& channel) {
 
 }  // namespace
 
+/// In a forked child, before its first use: the byte in the pipe, the threads and the events are its
+/// parent's.
+void Channel::leave_to_parent() {
+  if (forks_ == fork_count()) return;
+  forks_ = fork_count();
+  signalled_ = false;
+  looking_ = 0;
+  first_own_ = next_place_;
+}
+
 /// Writes the byte, or takes it out, as it has to be.
 void Channel::signal_or_not() {
+  leave_to_parent();
   any_.store(!waiting_.empty(), std::memory_order_relaxed);
+  const bool own_wait = !waiting_.empty() && waiting_.rbegin()->first >= first_own_;
   const std::byte byte{};
-  if (!signalled_ && !waiting_.empty() && looking_ == 0) signalled_ = signal.push(&byte);
+  if (!signalled_ && own_wait && looking_ == 0) signalled_ = signal.push(&byte);
   // A thread that has read the byte meanwhile finds nothing, or what comes next.
-  if (signalled_ && waiting_.empty()) signalled_ = signal.remove_if([](const void*) { return true; }) == 0;
+  if (signalled_ && !own_wait)
+    signalled_ =
+        signal.remove_if([first = true](const void*) mutable { return std::exchange(first, false); }) == 0;
+}
+
+void Channel::begin_look() {
+  leave_to_parent();
+  ++looking_;
 }
 
 void Channel::put(std::unique_ptr<Event> event) {
+  leave_to_parent();
   const uint64_t place = next_place_++;
   places_.emplace(event->owner, place);
   waiting_.emplace(place, std::move(event));

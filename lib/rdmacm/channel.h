@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/process/forks.h"
 #include "rdmacm/event.h"
 #include "verbs/calls/event_pipe.h"
 
@@ -19,7 +20,7 @@ namespace uroce::rdmacm {
 /// Behind rdma_event_channel: what waits for rdma_get_cm_event, and a pipe that the program may poll.
 struct Channel : rdma_event_channel {
   /// One byte while events wait, unless a thread looks for them or has read it: such a thread is about to
-  /// take one.
+  /// take one. A forked child has the pipe, too, and leaves the byte of its parent alone.
   verbs::EventPipe signal{1};
 
   // With the core's mutex held. Putting in and taking out cost the logarithm of how many there are.
@@ -30,7 +31,7 @@ struct Channel : rdma_event_channel {
   std::unique_ptr<Event> take_signalled();
   /// A thread begins to look for events, which it takes in the end by take_found(). Events that come
   /// meanwhile need no byte.
-  void begin_look() { ++looking_; }
+  void begin_look();
   /// The oldest one; null: none has come.
   std::unique_ptr<Event> take_found();
   /// Takes the id's events for which `wanted` says so, oldest first.
@@ -59,11 +60,14 @@ struct Channel : rdma_event_channel {
  private:
   void leave();
   std::unique_ptr<Event> take_oldest();
+  void leave_to_parent();
   void signal_or_not();
 
   std::map<uint64_t, std::unique_ptr<Event>> waiting_;  // in their order
   std::set<std::pair<const Id*, uint64_t>> places_;     // of each id's events in it
   uint64_t next_place_ = 0;
+  uint32_t forks_ = fork_count();   // of the process that last used it
+  uint64_t first_own_ = 0;          // place of an event of that process; those before are its parent's
   uint32_t looking_ = 0;            // threads
   bool signalled_ = false;          // the byte is there, or a thread has read it
   std::atomic<bool> any_ = false;   // events wait

@@ -19,7 +19,13 @@ NeighbourWatch::Look NeighbourWatch::look_of(ServedDevice* device, const host::S
   return {device, {.destination = station.address, .vlan = station.vlan, .asker = asker_of(user)}};
 }
 
-void NeighbourWatch::look_at(std::vector<Look>& looks) {
+/// At whole milliseconds, so that questions which are due about then share a turn.
+Instant NeighbourWatch::next_look(Instant asked, Instant now) {
+  const Instant next = now + (now - asked < kLookLater ? kLookFirst : kLookLater);
+  return next + nanoseconds(kLookFirst.ns - 1 - (next.ns + kLookFirst.ns - 1) % kLookFirst.ns);
+}
+
+void NeighbourWatch::look_at(std::vector<Look>& looks) const {
   std::vector<engine::Device::NeighbourQuestion> some;
   for (size_t first = 0; first < looks.size(); first += some.size()) {
     some.clear();
@@ -27,14 +33,14 @@ void NeighbourWatch::look_at(std::vector<Look>& looks) {
     for (size_t i = first; i < looks.size() && looks[i].device == device && some.size() < kStationsOfTurnMax;
          ++i)
       some.push_back(looks[i].question);
-    device->find_neighbours(some);
+    find_(*device, some);
     for (size_t i = 0; i < some.size(); ++i) looks[first + i].question = some[i];
   }
 }
 
 void NeighbourWatch::ask(const Asker& asker, ServedDevice& device, const host::Station& station,
                          Instant now) {
-  const Question question{asker, &device, station, now};
+  const Question question{asker, &device, station, now, now};
   next_look_ = now;
   if (questions_.size() >= kQuestionsMax) {
     const net::Askers::Share largest = askers_.largest();
@@ -67,27 +73,35 @@ void NeighbourWatch::forget(const ServedDevice& device) {
   std::erase_if(displaced_, [&](const Moved& moved) { return moved.device == &device; });
 }
 
+/// False: it stays open.
+bool NeighbourWatch::settle(const Question& question, const engine::Device::NeighbourQuestion& found,
+                            Instant now, std::vector<Answer>& answers) {
+  if (found.error == EINPROGRESS && now - question.asked < kPatience) return false;
+  const int error = found.error == EINPROGRESS ? ETIMEDOUT : found.error;
+  answers.push_back({question.asker.program, question.station, error, found.mac});
+  if (error == 0) watch({question.device, question.station}, {found.mac, question.asker.user});
+  askers_.remove(asker_of(question.asker.user));
+  return true;
+}
+
 std::vector<NeighbourWatch::Answer> NeighbourWatch::answers(Instant now) {
   std::vector<Answer> answers = std::exchange(refused_, {});
   std::vector<Look> looks;
   for (const Question& question : questions_)
-    looks.push_back(look_of(question.device, question.station, question.asker.user));
+    if (question.due <= now) looks.push_back(look_of(question.device, question.station, question.asker.user));
   look_at(looks);
-  bool recent = false;
+  next_look_ = kNever;
   auto look = looks.begin();
-  std::erase_if(questions_, [&](const Question& question) {
-    auto [destination, vlan, asker, error, mac] = (look++)->question;
-    if (error == EINPROGRESS && now - question.asked < kPatience) {
-      recent |= now - question.asked < kLookLater;
-      return false;
+  auto kept = questions_.begin();
+  for (Question& question : questions_) {
+    if (question.due <= now) {
+      if (settle(question, (look++)->question, now, answers)) continue;
+      question.due = next_look(question.asked, now);
     }
-    if (error == EINPROGRESS) error = ETIMEDOUT;
-    answers.push_back({question.asker.program, question.station, error, mac});
-    if (error == 0) watch({question.device, question.station}, {mac, question.asker.user});
-    askers_.remove(asker);
-    return true;
-  });
-  next_look_ = now + (recent ? kLookFirst : kLookLater);
+    next_look_ = std::min(next_look_, question.due);
+    *kept++ = question;
+  }
+  questions_.erase(kept, questions_.end());
   return answers;
 }
 

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -43,12 +44,17 @@ class NeighbourWatch {
     MacAddress mac;  // zero: the station is not there any more
   };
 
+  /// Engine's Device::find_neighbours() of the device.
+  using Find = std::function<void(ServedDevice&, std::span<engine::Device::NeighbourQuestion>)>;
+  explicit NeighbourWatch(Find find = &ServedDevice::find_neighbours) : find_(std::move(find)) {}
+
   void ask(const Asker& asker, ServedDevice& device, const host::Station& station, Instant now);
   void forget(uint32_t program);
   /// The device is closed next; its programs are forgotten already.
   void forget(const ServedDevice& device);
 
-  /// The answers that have come.
+  /// The answers that have come, of the questions that are due: each when it is asked, and then at times of
+  /// its own.
   std::vector<Answer> answers(Instant now);
   /// When answers() is due.
   [[nodiscard]] Instant deadline() const {
@@ -67,6 +73,7 @@ class NeighbourWatch {
     ServedDevice* device;
     host::Station station;
     Instant asked;
+    Instant due;  // when it is looked up next
   };
   using Place = std::pair<ServedDevice*, host::Station>;
   struct Watched {
@@ -79,16 +86,20 @@ class NeighbourWatch {
     engine::Device::NeighbourQuestion question;
   };
 
+  [[nodiscard]] static Instant next_look(Instant asked, Instant now);
   /// Asks the devices, about several stations in each turn.
-  static void look_at(std::vector<Look>& looks);
+  void look_at(std::vector<Look>& looks) const;
   [[nodiscard]] static Look look_of(ServedDevice* device, const host::Station& station, uid_t user);
+  [[nodiscard]] bool settle(const Question& question, const engine::Device::NeighbourQuestion& found,
+                            Instant now, std::vector<Answer>& answers);
   void refuse(const Question& question);
   void watch(const Place& place, const Watched& watched);
 
+  const Find find_;
   std::vector<Question> questions_;  // the oldest first
   net::Askers askers_{kQuestionsMax};
   std::vector<Answer> refused_;
-  Instant next_look_{};
+  Instant next_look_ = kNever;
   std::map<Place, Watched> watched_;
   std::vector<Moved> displaced_;
 };

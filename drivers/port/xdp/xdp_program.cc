@@ -70,7 +70,7 @@ Result<std::unique_ptr<XdpProgram>> XdpProgram::attach(const Place& where) {
 }
 
 XdpProgram::~XdpProgram() {
-  if (link_ >= 0) close(link_);
+  link_ = UninheritedDescriptor();  // or the program would stay with it
   bpf_object__close(object_);
 }
 
@@ -92,25 +92,30 @@ Status XdpProgram::load(uint16_t queues) {
 }
 
 Status XdpProgram::link(const Place& where) {
+  int failed = 0;
   const auto attach = [&](uint32_t flags) {
     bpf_link_create_opts options{};
     options.sz = sizeof options;
     options.flags = flags;
-    return bpf_link_create(program_, static_cast<int>(where.index), BPF_XDP, &options);
+    link_ = UninheritedDescriptor::opened([&] {
+      const int made = bpf_link_create(program_, static_cast<int>(where.index), BPF_XDP, &options);
+      failed = std::min(made, 0);
+      return Descriptor(made);
+    });
   };
-  link_ = attach(XDP_FLAGS_DRV_MODE);
-  if (link_ < 0 && link_ != -EBUSY && link_ != -EEXIST && link_ != -EPERM) {
-    why_generic_ = link_ == -EOPNOTSUPP ? "its driver has no XDP" : "its driver refuses: " + reason(link_);
+  attach(XDP_FLAGS_DRV_MODE);
+  if (failed != 0 && failed != -EBUSY && failed != -EEXIST && failed != -EPERM) {
+    why_generic_ = failed == -EOPNOTSUPP ? "its driver has no XDP" : "its driver refuses: " + reason(failed);
     if (!where.generic)
       return Error{ENOTSUP, why_generic_ + ", and generic AF_XDP, which mode \"xdp\" takes, is no faster"};
     mode_ = Mode::kGeneric;
-    link_ = attach(XDP_FLAGS_SKB_MODE);
+    attach(XDP_FLAGS_SKB_MODE);
   }
-  if (link_ >= 0) return {};
-  if (link_ == -EPERM)
+  if (failed == 0) return {};
+  if (failed == -EPERM)
     return Error{EPERM, "no permission to attach an XDP program (CAP_NET_ADMIN is needed)"};
-  if (link_ == -EBUSY || link_ == -EEXIST) return Error{EBUSY, "another XDP program is on it"};
-  return Error{-link_, "the kernel does not attach an XDP program: " + reason(link_)};
+  if (failed == -EBUSY || failed == -EEXIST) return Error{EBUSY, "another XDP program is on it"};
+  return Error{-failed, "the kernel does not attach an XDP program: " + reason(failed)};
 }
 
 Status XdpProgram::deliver(uint16_t queue, int socket) {

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 
+#include "base/process/uninherited_descriptor.h"
 #include "base/values/identifiers.h"
 #include "base/values/result.h"
 
@@ -13,7 +14,8 @@ struct bpf_object;
 namespace uroce::drivers {
 
 /// The program of roce.bpf.c on an interface of the kernel. It is there by a bpf_link of this process, so the
-/// kernel takes it away when the process ends, however that happens. Control path.
+/// kernel takes it away when the process ends, however that happens; its forked children do not have the
+/// link. Control path.
 class XdpProgram {
  public:
   /// What the program is executed by: the interface's driver, or the kernel's receive path behind it
@@ -51,7 +53,7 @@ class XdpProgram {
   int program_ = -1;  // of the object, as the maps
   int sockets_ = -1;
   int addresses_ = -1;
-  int link_ = -1;
+  UninheritedDescriptor link_;
   Mode mode_ = Mode::kNative;
   std::string why_generic_;
 };

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "base/tables/memory_calls.h"
 
@@ -39,9 +40,10 @@ bool XdpSocket::has_long_frames() {
 
 Result<std::unique_ptr<XdpSocket>> XdpSocket::open(const Place& place, FrameMemory& memory,
                                                    const XdpSocket* first) {
-  const int descriptor = ::socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0);
-  if (descriptor < 0) return failed("the kernel gives no AF_XDP socket");
-  std::unique_ptr<XdpSocket> socket(new XdpSocket(memory, descriptor));
+  auto descriptor =
+      UninheritedDescriptor::opened([] { return Descriptor(::socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0)); });
+  if (!descriptor.ok()) return failed("the kernel gives no AF_XDP socket");
+  std::unique_ptr<XdpSocket> socket(new XdpSocket(memory, std::move(descriptor)));
   if (first == nullptr) {
     if (const Status shared = socket->share_memory(); !shared) return shared.error();
   }
@@ -55,7 +57,6 @@ Result<std::unique_ptr<XdpSocket>> XdpSocket::open(const Place& place, FrameMemo
 
 XdpSocket::~XdpSocket() {
   for (size_t i = 0; i < mapped_; ++i) unmap_memory(mappings_[i].first, mappings_[i].bytes);
-  close(socket_);
 }
 
 Status XdpSocket::share_memory() {
@@ -63,7 +64,7 @@ Status XdpSocket::share_memory() {
   memory.addr = reinterpret_cast<uintptr_t>(memory_.base());
   memory.len = memory_.bytes();
   memory.chunk_size = FrameMemory::kChunkBytes;
-  if (set(socket_, XDP_UMEM_REG, memory)) return {};
+  if (set(socket_.get(), XDP_UMEM_REG, memory)) return {};
   if (errno == ENOBUFS)
     return Error{ENOBUFS, "RLIMIT_MEMLOCK is below the " + std::to_string(memory_.bytes() >> 20) +
                               " MB of its frames (CAP_IPC_LOCK, or a higher limit, is needed)"};
@@ -74,9 +75,10 @@ template <typename Entry>
 Status XdpSocket::map_ring(XdpRing<Entry>& ring, const xdp_ring_offset& offset, uint64_t where) {
   const size_t bytes = offset.desc + kRingSize * sizeof(Entry);
   const long mapped = syscall(SYS_mmap, nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE,
-                              socket_, static_cast<off_t>(where));
+                              socket_.get(), static_cast<off_t>(where));
   if (mapped == -1) return failed("its rings cannot be mapped");
   auto* const first = reinterpret_cast<std::byte*>(mapped);
+  advise_memory(first, bytes, MADV_DONTFORK);  // a mapping keeps the socket open
   mappings_[mapped_++] = {.first = first, .bytes = bytes};
   ring.producer = reinterpret_cast<uint32_t*>(first + offset.producer);
   ring.consumer = reinterpret_cast<uint32_t*>(first + offset.consumer);
@@ -87,10 +89,10 @@ Status XdpSocket::map_ring(XdpRing<Entry>& ring, const xdp_ring_offset& offset, 
 
 Status XdpSocket::make_rings() {
   for (const int ring : {XDP_UMEM_FILL_RING, XDP_UMEM_COMPLETION_RING, XDP_RX_RING, XDP_TX_RING})
-    if (!set(socket_, ring, kRingSize)) return failed("the kernel makes no ring");
+    if (!set(socket_.get(), ring, kRingSize)) return failed("the kernel makes no ring");
   xdp_mmap_offsets offsets{};
   socklen_t bytes = sizeof offsets;
-  if (getsockopt(socket_, SOL_XDP, XDP_MMAP_OFFSETS, &offsets, &bytes) != 0 || bytes != sizeof offsets)
+  if (getsockopt(socket_.get(), SOL_XDP, XDP_MMAP_OFFSETS, &offsets, &bytes) != 0 || bytes != sizeof offsets)
     return Error{ENOTSUP, "this kernel's AF_XDP is too old (5.4 is needed)"};
   Status status = map_ring(fill_, offsets.fr, XDP_UMEM_PGOFF_FILL_RING);
   if (status) status = map_ring(completed_, offsets.cr, XDP_UMEM_PGOFF_COMPLETION_RING);
@@ -109,9 +111,9 @@ Status XdpSocket::bind_to(const Place& place, const XdpSocket* first) {
                                              (place.long_frames ? kXdpUseSg : 0));
   if (first != nullptr) {  // the rest is as the first one's
     address.sxdp_flags = XDP_SHARED_UMEM;
-    address.sxdp_shared_umem_fd = static_cast<uint32_t>(first->socket_);
+    address.sxdp_shared_umem_fd = static_cast<uint32_t>(first->socket_.get());
   }
-  if (bind(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return {};
+  if (bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return {};
   const std::string queue = "queue " + std::to_string(place.queue);
   if (errno == EBUSY) return Error{EBUSY, queue + " has an AF_XDP socket of another program"};
   return failed("no AF_XDP socket can be on " + queue);
@@ -120,14 +122,14 @@ Status XdpSocket::bind_to(const Place& place, const XdpSocket* first) {
 bool XdpSocket::zero_copy() const {
   xdp_options options{};
   socklen_t bytes = sizeof options;
-  return getsockopt(socket_, SOL_XDP, XDP_OPTIONS, &options, &bytes) == 0 &&
+  return getsockopt(socket_.get(), SOL_XDP, XDP_OPTIONS, &options, &bytes) == 0 &&
          (options.flags & XDP_OPTIONS_ZEROCOPY) != 0;
 }
 
 uint64_t XdpSocket::dropped() const {
   xdp_statistics counted{};
   socklen_t bytes = sizeof counted;
-  if (getsockopt(socket_, SOL_XDP, XDP_STATISTICS, &counted, &bytes) != 0) return 0;
+  if (getsockopt(socket_.get(), SOL_XDP, XDP_STATISTICS, &counted, &bytes) != 0) return 0;
   return counted.rx_dropped + counted.rx_ring_full + counted.rx_fill_ring_empty_descs;
 }
 
@@ -192,7 +194,7 @@ void XdpSocket::flush() {
   for (int i = 0; i < kCallsMax && !all_sent(); ++i) {
     // One writer; readers need a whole value.
     __atomic_store_n(&transmit_calls_, transmit_calls_ + 1, __ATOMIC_RELAXED);
-    if (sendto(socket_, nullptr, 0, MSG_DONTWAIT, nullptr, 0) < 0 && errno != EAGAIN) return;
+    if (sendto(socket_.get(), nullptr, 0, MSG_DONTWAIT, nullptr, 0) < 0 && errno != EAGAIN) return;
   }
 }
 
@@ -200,7 +202,7 @@ void XdpSocket::wake_receiver() {
   if (!wakes_receiver_) return;
   // Relaxed: as above.
   if ((__atomic_load_n(fill_.flags, __ATOMIC_RELAXED) & XDP_RING_NEED_WAKEUP) == 0) return;
-  (void)recvfrom(socket_, nullptr, 0, MSG_DONTWAIT, nullptr, nullptr);
+  (void)recvfrom(socket_.get(), nullptr, 0, MSG_DONTWAIT, nullptr, nullptr);
 }
 
 }  // namespace uroce::drivers

@@ -5,7 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 
+#include "base/process/uninherited_descriptor.h"
 #include "base/values/result.h"
 #include "drivers/port/xdp/frame_memory.h"
 
@@ -30,6 +32,8 @@ inline constexpr uint32_t kXdpPacketContinues = 1 << 0;
 ///
 /// A descriptor of a ring is a piece of a frame, and lies in one chunk. Only with long_frames are there
 /// frames of more than one: all but the last are marked (kXdpPacketContinues).
+///
+/// A forked child has neither socket nor rings: the queue is free when this process has closed it.
 class XdpSocket {
  public:
   static constexpr uint32_t kRingSize = 2048;  // of each ring
@@ -54,7 +58,7 @@ class XdpSocket {
   XdpSocket(const XdpSocket&) = delete;
   XdpSocket& operator=(const XdpSocket&) = delete;
 
-  [[nodiscard]] int descriptor() const { return socket_; }
+  [[nodiscard]] int descriptor() const { return socket_.get(); }
   [[nodiscard]] bool zero_copy() const;
   /// Frames that the kernel had no room for. Any thread.
   [[nodiscard]] uint64_t dropped() const;
@@ -81,7 +85,8 @@ class XdpSocket {
   void wake_receiver();
 
  private:
-  XdpSocket(FrameMemory& memory, int socket) : memory_(memory), socket_(socket) {}
+  XdpSocket(FrameMemory& memory, UninheritedDescriptor socket)
+      : memory_(memory), socket_(std::move(socket)) {}
   Status share_memory();
   Status make_rings();
   Status bind_to(const Place& place, const XdpSocket* first);
@@ -90,7 +95,7 @@ class XdpSocket {
   [[nodiscard]] bool all_sent() const;
 
   FrameMemory& memory_;
-  const int socket_;
+  const UninheritedDescriptor socket_;
   struct Mapping {
     void* first = nullptr;
     size_t bytes = 0;

@@ -47,13 +47,22 @@ void close_in_children() {
 
 }  // namespace
 
-UninheritedDescriptor::UninheritedDescriptor(Descriptor descriptor)
-    : number_(descriptor.release()), inode_(number_ >= 0 ? inode_of(number_) : 0) {
-  if (number_ < 0) return;
+UninheritedDescriptor::UninheritedDescriptor(Descriptor descriptor) {
+  if (descriptor.ok()) *this = opened([&] { return std::move(descriptor); });
+}
+
+UninheritedDescriptor UninheritedDescriptor::opened(const std::function<Descriptor()>& open) {
   const CancellationDisabled held;  // under a lock
   close_in_children();
   const std::lock_guard guard(open_descriptors().mutex);
-  open_descriptors().inodes[number_] = inode_;
+  Descriptor descriptor = open();
+  UninheritedDescriptor kept;
+  if (!descriptor.ok()) return kept;
+  const ino_t inode = inode_of(descriptor.get());
+  open_descriptors().inodes[descriptor.get()] = inode;
+  kept.inode_ = inode;
+  kept.number_ = descriptor.release();
+  return kept;
 }
 
 UninheritedDescriptor::UninheritedDescriptor(UninheritedDescriptor&& other) noexcept
@@ -63,6 +72,10 @@ UninheritedDescriptor& UninheritedDescriptor::operator=(UninheritedDescriptor&& 
   std::swap(number_, other.number_);
   std::swap(inode_, other.inode_);
   return *this;
+}
+
+bool UninheritedDescriptor::is_open() const {
+  return number_ >= 0 && inode_ != 0 && inode_of(number_) == inode_;
 }
 
 UninheritedDescriptor::~UninheritedDescriptor() {

@@ -4,6 +4,7 @@
 // AddressSanitizer all of it is the heap's, which then knows what was freed.
 #include "base/tables/pooled_memory.h"
 
+#include <pthread.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -170,6 +171,14 @@ size_t PooledMemory::slabs() const {
   return count;
 }
 
+void PooledMemory::lock() {
+  for (Size& size : sizes_) size.mutex.lock();
+}
+
+void PooledMemory::unlock() {
+  for (Size& size : sizes_) size.mutex.unlock();
+}
+
 void PooledMemory::link(Size& size, Slab& slab) {
   slab.previous = nullptr;
   slab.next = size.with_room;
@@ -222,10 +231,27 @@ void PooledMemory::do_deallocate(void* piece, size_t bytes, size_t alignment) {
   unmap_memory(unused, whole);
 }
 
+namespace {
+
+/// Never destroyed: threads may go on until the very end.
+PooledMemory& pool_of_process() {
+  static PooledMemory& only = *new PooledMemory;
+  // No lock is taken while one of these is held, so the order among the handlers of a fork does not matter.
+  static const int registered =
+      pthread_atfork([] { pool_of_process().lock(); }, [] { pool_of_process().unlock(); },
+                     [] { pool_of_process().unlock(); });
+  (void)registered;
+  return only;
+}
+
+// From the load on: no thread makes it while another forks.
+[[maybe_unused]] const bool made_at_load = kAddressSanitizer || (pool_of_process(), true);
+
+}  // namespace
+
 std::pmr::memory_resource* pooled_memory() {
   if constexpr (kAddressSanitizer) return std::pmr::new_delete_resource();
-  static PooledMemory& only = *new PooledMemory;  // never destroyed: threads may go on until the very end
-  return &only;
+  return &pool_of_process();
 }
 
 }  // namespace uroce

@@ -27,6 +27,10 @@ class PooledMemory final : public std::pmr::memory_resource {
   /// Slabs that there are.
   [[nodiscard]] size_t slabs() const;
 
+  /// Before and after a fork: a forked child finds whole lists and no lock taken.
+  void lock();
+  void unlock();
+
  private:
   struct Slab;
   /// The slabs for pieces up to one size.
@@ -59,7 +63,7 @@ class PooledMemory final : public std::pmr::memory_resource {
 };
 
 /// The pool of the process. With AddressSanitizer it is the heap, which knows what was freed and what lies
-/// around a piece.
+/// around a piece. A forked child goes on with the pieces that it has inherited.
 std::pmr::memory_resource* pooled_memory();
 
 }  // namespace uroce

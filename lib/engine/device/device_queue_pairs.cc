@@ -216,32 +216,57 @@ void DeviceState::show_queue_pairs() const {
     shared->show_queue_pairs(static_cast<uint32_t>(entries.size()));
 }
 
+namespace {
+
+/// With the device's mutex held.
+Status check_poller(const Poller& poller, const QueuePairOptions& options) {
+  if (options.thread_domain && poller.index() != options.thread_domain->poller)
+    return Error{EINVAL, "the shared receive queue is another thread's"};
+  return {};
+}
+
+/// Throws bad_alloc. The wait for a number comes behind all that can refuse.
+Result<QueuePairHandle*> make_queue_pair(const QueuePairOptions& options, const Device& device,
+                                         DeviceState& state) {
+  Rings rings = make_rings(options);
+  {
+    const std::lock_guard guard(state.mutex);
+    if (Status status = check_poller(state.choose_poller(options), options); !status) return status.error();
+  }
+  const size_t max = device.queue_pairs_max();
+  const std::optional<QpNumber> number = take_number(state, max);
+  Error refusal{ENOMEM, "no queue pair left"};
+  if (!number) return refusal;
+  try {
+    const std::lock_guard guard(state.mutex);
+    Poller& poller = state.choose_poller(options);
+    const Status fits = check_poller(poller, options);
+    if (fits && state.entries.size() < max)
+      return &state.add(options, make_entry(options, device, *number, {++state.queue_pairs_ever},
+                                            std::move(rings), poller, state));
+    if (!fits) refusal = fits.error();
+  } catch (const std::bad_alloc&) {
+    refusal = {ENOMEM, "no memory for the queues"};
+  }
+  state.queue_pairs.give_back(*number, state.clock(), QueuePairTable::Known::kToNobody);
+  return refusal;
+}
+
+}  // namespace
+
 Result<QueuePairHandle*> Device::create_queue_pair(const QueuePairOptions& options) {
   DeviceState& state = *state_;
   if (state.inherited()) return Error{ENODEV, "the device was opened before fork()"};
   if (Status status = check(options); !status) return status.error();
   install_fault_handler();
   if (Status status = enter(state, options); !status) return status.error();
-  const std::optional<QpNumber> number = take_number(state, queue_pairs_max());
-  Error refusal{ENOMEM, "no memory for the queues"};
+  Result<QueuePairHandle*> made = Error{ENOMEM, "no memory for the queues"};
   try {
-    Rings rings = make_rings(options);
-    const std::lock_guard guard(state.mutex);
-    Poller& poller = state.choose_poller(options);
-    if (options.thread_domain && poller.index() != options.thread_domain->poller) {
-      refusal = {EINVAL, "the shared receive queue is another thread's"};
-    } else {
-      if (number && state.entries.size() < queue_pairs_max()) {
-        return &state.add(options, make_entry(options, *this, *number, {++state.queue_pairs_ever},
-                                              std::move(rings), poller, state));
-      }
-      refusal = {ENOMEM, "no queue pair left"};
-    }
+    made = make_queue_pair(options, *this, state);
   } catch (const std::bad_alloc&) {
   }
-  if (number) state.queue_pairs.give_back(*number, state.clock(), QueuePairTable::Known::kToNobody);
-  leave(state, options.domain);
-  return refusal;
+  if (!made) leave(state, options.domain);
+  return made;
 }
 
 void Device::destroy_queue_pair(QueuePairHandle& queue_pair) {

@@ -1,20 +1,18 @@
 #pragma once
 
-#include <sys/types.h>
-
 #include <vector>
 
+#include "base/process/uninherited_descriptor.h"
 #include "base/values/identifiers.h"
 
 namespace uroce::engine {
 
 /// Memberships of the kernel in multicast groups on one of its interfaces: the kernel reports them by IGMP
 /// and MLD, answers queriers, and has the interface's MAC filter let the groups in. They end with the object,
-/// and with the process. One thread at a time.
+/// and with the process, whose forked children do not have the sockets. One thread at a time.
 class GroupSockets {
  public:
   explicit GroupSockets(unsigned index) : index_(index) {}
-  ~GroupSockets();
   GroupSockets(const GroupSockets&) = delete;
   GroupSockets& operator=(const GroupSockets&) = delete;
 
@@ -25,12 +23,10 @@ class GroupSockets {
  private:
   /// The kernel has a limit of groups of one socket (net.ipv4.igmp_max_memberships, 20).
   struct Socket {
-    int descriptor = -1;
-    ino_t inode = 0;  // tells it from another file of that number
+    UninheritedDescriptor descriptor;
     bool ipv4 = false;
     std::vector<Gid> groups = {};
   };
-  static void close_socket(const Socket& socket);
   int open_for(const Gid& group);
 
   const unsigned index_;

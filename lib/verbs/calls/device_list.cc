@@ -5,11 +5,11 @@
 #include <endian.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <mutex>
 
 #include "engine/device/stack.h"
 #include "net/gid_table.h"
@@ -47,14 +47,18 @@ Result<const std::vector<std::unique_ptr<VerbsDevice>>*> configured_devices() {
   using Devices = std::vector<std::unique_ptr<VerbsDevice>>;
   const Result<engine::Stack*> stack = engine::Stack::instance();
   if (!stack) return stack.error();
-  // Never freed: the application keeps pointers, also in its exit handlers.
-  static const auto& devices = *new Devices([&] {
-    Devices all;
-    const size_t count = stack.value()->configuration().devices.size();
-    for (size_t i = 0; i < count; ++i) all.push_back(make_device(*stack.value(), i));
-    return all;
-  }());
-  return &devices;
+  // Never freed: the application keeps pointers, also in its exit handlers. No lock, nor a static that is
+  // made on first use: a child whose parent was making the list as it forked would wait for ever.
+  static std::atomic<const Devices*> made{nullptr};
+  // Acquire, here and below: pairs with the exchange of the thread that made it.
+  const Devices* devices = made.load(std::memory_order_acquire);
+  if (devices != nullptr) return devices;
+  auto mine = std::make_unique<Devices>();
+  const size_t count = stack.value()->configuration().devices.size();
+  for (size_t i = 0; i < count; ++i) mine->push_back(make_device(*stack.value(), i));
+  if (made.compare_exchange_strong(devices, mine.get(), std::memory_order_acq_rel, std::memory_order_acquire))
+    devices = mine.release();
+  return devices;
 }
 
 bool ours(const ibv_device& device) {

@@ -1,8 +1,11 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -203,6 +206,35 @@ TEST(PooledMemory, ThreadsShareIt) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(pool.slabs(), 1u);
+}
+
+/// A child that hangs is ended by its alarm.
+TEST(PooledMemory, ForkWhileAnotherThreadIsAtIt_ExpectTheChildToHaveIt) {
+  if (pooled_memory() == std::pmr::new_delete_resource()) GTEST_SKIP() << "the sanitizer's heap is used";
+  constexpr size_t kSizes[] = {64, 300, 5'000, 40'000};
+  const auto come_and_go = [&] {
+    for (const size_t bytes : kSizes) {
+      void* const piece = pooled_memory()->allocate(bytes, kAlignment);
+      pooled_memory()->deallocate(piece, bytes, kAlignment);
+    }
+  };
+  std::atomic<bool> done{false};
+  std::thread other([&] {
+    while (!done) come_and_go();
+  });
+  for (int i = 0; i < 300 && !HasFailure(); ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(10);
+      come_and_go();
+      _exit(0);
+    }
+    int status = 0;
+    EXPECT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0) << i;
+  }
+  done = true;
+  other.join();
 }
 
 struct alignas(kAlignment) Line : Pooled {

@@ -6,6 +6,10 @@
 #include <sys/wait.h>
 
 #include <array>
+#include <cerrno>
+#include <chrono>
+#include <future>
+#include <thread>
 #include <utility>
 
 namespace uroce {
@@ -56,6 +60,31 @@ TEST(UninheritedDescriptor, WhatHasItsNumberNowStaysOpen) {
   // The program closes what it does not know, and opens a file.
   ASSERT_EQ(dup2(STDIN_FILENO, held.get()), held.get());
   EXPECT_EQ(beside_child(is_open, held.get(), [] {}), 1);
+  EXPECT_FALSE(held.is_open());
+}
+
+TEST(UninheritedDescriptor, WhatIsBeingOpenedIsNotInherited) {
+  std::promise<int> there;
+  UninheritedDescriptor held;
+  std::thread opening([&] {
+    held = UninheritedDescriptor::opened([&] {
+      Descriptor descriptor(open("/dev/null", O_RDONLY));
+      there.set_value(descriptor.get());
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      return descriptor;
+    });
+  });
+  EXPECT_EQ(beside_child(is_open, there.get_future().get(), [] {}), 0);
+  opening.join();
+  EXPECT_TRUE(held.is_open());
+}
+
+TEST(UninheritedDescriptor, WhatCannotBeOpened_ExpectNoneAndTheReason) {
+  const auto none =
+      UninheritedDescriptor::opened([] { return Descriptor(open("/does/not/exist", O_RDONLY)); });
+  EXPECT_EQ(errno, ENOENT);
+  EXPECT_FALSE(none.ok());
+  EXPECT_FALSE(none.is_open());
 }
 
 TEST(UninheritedDescriptor, AChildsOwnWithTheSameNumberIsNotClosedByTheParents) {

@@ -1,6 +1,8 @@
 // What a thread of the application uses is one poller's.
 #include <gtest/gtest.h>
 
+#include <cerrno>
+#include <chrono>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -64,6 +66,31 @@ TEST_F(ThreadDomains, ACompletionQueueMayServeBoth) {
   EXPECT_EQ(poller_of({.send_completions = queue.get(), .thread_domain = second}), second.poller);
   EXPECT_EQ(queue->lanes_used(), 3u);
   queues.push_back(std::move(queue));
+}
+
+TEST_F(ThreadDomains, WhatIsRefusedDoesNotWaitForANumber) {
+  std::unique_ptr<SharedReceives> shared =
+      std::move(*device.create_shared_receives({.domain = domain, .queue = {.depth = 4}}));
+  const ThreadDomain first = device.take_thread_domain();
+  const ThreadDomain second = device.take_thread_domain();
+  EXPECT_EQ(poller_of({.shared_receives = shared.get(), .thread_domain = first}), first.poller);
+  // No number is free, and one rests, which it has done when time goes on.
+  std::vector<QpNumber> taken;
+  while (const auto number = pair.left_state->queue_pairs.allocate(VirtualPair::now()))
+    taken.push_back(*number);
+  pair.left_state->queue_pairs.give_back(taken.front(), VirtualPair::now());
+  const auto before = std::chrono::steady_clock::now();
+  const auto refused = device.create_queue_pair({.domain = domain,
+                                                 .send_completions = queues.front().get(),
+                                                 .receive_completions = queues.front().get(),
+                                                 .shared_receives = shared.get(),
+                                                 .thread_domain = second});
+  EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(4));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, EINVAL);
+  device.destroy_queue_pair(*queue_pairs.front());
+  queue_pairs.clear();
+  device.destroy_shared_receives(std::move(shared));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <rdma/rdma_verbs.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -131,6 +132,44 @@ TEST_F(Channels, SeveralEvents_ExpectReadableUntilTheLastIsTaken) {
     must(rdma_get_cm_event(client_channel.get(), &event));
     EXPECT_EQ(Event(event)->event, RDMA_CM_EVENT_REJECTED);
   }
+  EXPECT_FALSE(client_channel.readable());
+}
+
+/// What `body` returns in a forked child, which its alarm ends if it hangs.
+template <typename Body>
+int in_child(Body body) {
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(60);
+    _exit(body());
+  }
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  return status;
+}
+
+TEST_F(Channels, ForkedChildThatDestroysAnIdWithAnEvent_ExpectTheParentToHearOfIt) {
+  listen();
+  client = Id(client_channel);
+  must(rdma_resolve_addr(client.get(), Address(at_client).get(), Address(at_server, 1).get(), 30'000));
+  ASSERT_TRUE(client_channel.readable(60'000));
+  EXPECT_EQ(in_child([&] { return rdma_destroy_id(client.get()) == 0 ? 0 : 1; }), 0);
+  EXPECT_TRUE(client_channel.readable());
+  client_channel.take(RDMA_CM_EVENT_ADDR_RESOLVED);
+  EXPECT_FALSE(client_channel.readable());
+}
+
+/// As a program does that makes its channel before daemon().
+TEST_F(Channels, ForkedChildWithAnIdOfItsOwn_ExpectItsEvents) {
+  EXPECT_EQ(
+      in_child([&] {
+        const Id own(client_channel);
+        must(rdma_resolve_addr(own.get(), Address(at_client).get(), Address(at_server, 1).get(), 30'000));
+        if (!client_channel.readable(30'000)) return 1;
+        client_channel.take(RDMA_CM_EVENT_ADDR_RESOLVED);
+        return client_channel.readable() ? 2 : 0;
+      }),
+      0);
   EXPECT_FALSE(client_channel.readable());
 }
 

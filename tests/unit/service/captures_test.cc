@@ -46,12 +46,18 @@ Message taken(uint32_t number, int32_t error = 0, std::string_view text = {}) {
   return answer;
 }
 
-TEST(Captures, AnsweredTwice_ExpectOneMemoryAndTheEndOfTheProgram) {
+/// A program that has been told of a capture, which it has not answered.
+class Captures : public ::testing::Test {
+ protected:
+  void SetUp() override { ASSERT_TRUE(program.receive(MessageType::kFault)); }
+
   RunningService service;
-  FakeProgram program(service.path());
-  program.attach();
-  Capturer capturer(service.path());
-  ASSERT_TRUE(program.receive(MessageType::kFault));
+  FakeProgram program{service.path()};
+  const Message attached = program.attach();
+  Capturer capturer{service.path()};
+};
+
+TEST_F(Captures, AnsweredTwice_ExpectOneMemoryAndTheEndOfTheProgram) {
   const size_t before = open_descriptors();
   for (int i = 0; i < 100; ++i) program.send(taken(capturer.number()), {program.memory().descriptor()});
   EXPECT_TRUE(program.closed());
@@ -64,7 +70,7 @@ TEST(Captures, AnsweredTwice_ExpectOneMemoryAndTheEndOfTheProgram) {
   EXPECT_LE(open_descriptors(), before);
 }
 
-TEST(Captures, AnswerToAnOrderThatThereWasNot_ExpectTheEndOfTheProgram) {
+TEST(CaptureOrders, AnswerToAnOrderThatThereWasNot_ExpectTheEndOfTheProgram) {
   RunningService service;
   FakeProgram program(service.path());
   program.attach();
@@ -72,12 +78,7 @@ TEST(Captures, AnswerToAnOrderThatThereWasNot_ExpectTheEndOfTheProgram) {
   EXPECT_TRUE(program.closed());
 }
 
-TEST(Captures, FileInsteadOfMemory_ExpectNoDescriptorForTheCapturer) {
-  RunningService service;
-  FakeProgram program(service.path());
-  program.attach();
-  Capturer capturer(service.path());
-  ASSERT_TRUE(program.receive(MessageType::kFault));
+TEST_F(Captures, FileInsteadOfMemory_ExpectNoDescriptorForTheCapturer) {
   ASSERT_TRUE(program.send(taken(capturer.number()), {program.socket()}));
   const auto captured = capturer.connection().receive(MessageType::kCaptured);
   ASSERT_TRUE(captured);
@@ -86,12 +87,7 @@ TEST(Captures, FileInsteadOfMemory_ExpectNoDescriptorForTheCapturer) {
   EXPECT_EQ(host::text_of(captured->message.text), R"(fake \x1b program: its memory is not sealed)");
 }
 
-TEST(Captures, ProgramThatRefusesWithEscapes_ExpectNothingButPrintableText) {
-  RunningService service;
-  FakeProgram program(service.path());
-  program.attach();
-  Capturer capturer(service.path());
-  ASSERT_TRUE(program.receive(MessageType::kFault));
+TEST_F(Captures, ProgramThatRefusesWithEscapes_ExpectNothingButPrintableText) {
   ASSERT_TRUE(program.send(taken(capturer.number(), EPERM, "\x1b[31mRED\r\nuroce dump: forged\xff")));
   const auto captured = capturer.connection().receive(MessageType::kCaptured);
   ASSERT_TRUE(captured);
@@ -99,7 +95,7 @@ TEST(Captures, ProgramThatRefusesWithEscapes_ExpectNothingButPrintableText) {
   EXPECT_EQ(host::text_of(captured->message.text), R"(\x1b[31mRED\x0d\x0auroce dump: forged\xff)");
 }
 
-TEST(Captures, OneThatDoesNotReadAndProgramsThatComeAndGo_ExpectBoundedDescriptors) {
+TEST(CaptureOrders, OneThatDoesNotReadAndProgramsThatComeAndGo_ExpectBoundedDescriptors) {
   RunningService service;
   Capturer capturer(service.path());
   const size_t before = open_descriptors();

@@ -3,7 +3,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include "ends.h"
 
@@ -70,6 +75,65 @@ TEST(Fork, AChildHasDevicesOfItsOwn) {
   ASSERT_EQ(one.send(write_request(1, segment, other)), 0);
   EXPECT_EQ(one.next().status, IBV_WC_SUCCESS);
   EXPECT_EQ(one.memory, other.memory);
+}
+
+#ifndef __has_feature
+#define __has_feature(feature) 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
+constexpr bool kHeapHangs = true;  // AddressSanitizer's may, in the child of a process with several threads
+#else
+constexpr bool kHeapHangs = false;
+#endif
+
+constexpr int kManyDevices = 200;
+
+bool lists_devices() {
+  int count = 0;
+  ibv_device** const list = ibv_get_device_list(&count);
+  if (list == nullptr) return false;
+  ibv_free_device_list(list);
+  return count == kManyDevices;
+}
+
+/// While a thread makes the first list of this process, children list devices, too. Returns how many did not;
+/// one that hangs is ended by its alarm.
+int fork_during_the_first_list() {
+  std::atomic<bool> listed{false};
+  std::thread other([&] {
+    lists_devices();
+    listed = true;
+  });
+  std::vector<pid_t> children;
+  while (!listed) {
+    children.push_back(fork());
+    if (children.back() != 0) continue;
+    alarm(10);
+    _exit(lists_devices() ? 0 : 1);
+  }
+  other.join();
+  int failed = 0;
+  for (const pid_t child : children) {
+    int status = 0;
+    failed += waitpid(child, &status, 0) == child && status == 0 ? 0 : 1;
+  }
+  return failed;
+}
+
+TEST(Fork, WhileAnotherThreadMakesTheFirstList_ExpectTheChildToHaveOne) {
+  if (kHeapHangs) GTEST_SKIP() << "the sanitizer's heap is used";
+  constexpr int kProcesses = 10;
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // a process that has listed nothing
+  EXPECT_EXIT(
+      {
+        std::string text;
+        for (int i = 0; i < kManyDevices; ++i)
+          text += "[[device]]\ninterface = \"none" + std::to_string(i) + "\"\n";
+        setenv("UROCE_CONFIG_TEXT", text.c_str(), 1);
+        for (int i = 0; i < kProcesses && !HasFailure(); ++i) in_child(fork_during_the_first_list);
+        _exit(HasFailure() ? 1 : 0);
+      },
+      ::testing::ExitedWithCode(0), "");
 }
 
 TEST(Fork, RegisteredMemoryStaysWithTheParent) {
