@@ -111,7 +111,7 @@ struct Connection : ErrorFlags {
   DomainId receive_domain;
   MemoryKey refused_key;             // for notices: that the peer's request named, if it was refused for that
   Failure failure = Failure::kNone;  // likewise: what made it broken, or its sends
-  AckPolicy acks;                    // of the peer's requests
+  AckPolicy acks;                    // when the peer's requests are acknowledged
   Incidents incidents;
   copy::MessageOwner* placement_owner = nullptr;  // the queue pair, for what it places
   CongestionController congestion;
@@ -176,7 +176,7 @@ inline Connection::Connection(const QueuePairOptions& options)
 struct Pumped {
   uint32_t frames = 0;
   bool more = false;                 // stopped for want of budget or buffers, not of work
-  AckTime ack = AckTime::kNotAtAll;  // when one leaves that is held back
+  AckTime ack = AckTime::kNotAtAll;  // when an ACK leaves that is held back
 };
 
 }  // namespace uroce::qp

@@ -211,7 +211,7 @@ class QueuePair final : public PlacementOwner {
   void flush_sends(Turn& turn);
   void flush(Turn& turn);
 
-  static constexpr size_t kResponderBytes = 144;  // of the largest
+  static constexpr size_t kResponderBytes = 136;  // of the largest
   [[nodiscard]] Responder& responder() { return *std::launder(reinterpret_cast<Responder*>(&responder_)); }
   [[nodiscard]] const Responder& responder() const {
     return *std::launder(reinterpret_cast<const Responder*>(&responder_));

@@ -127,7 +127,7 @@ class RcResponder final : public Responder {
 /// What `packet`, of the family, asks for.
 OperationRequest request_in(wire::Family family, const wire::Packet& packet, uint32_t mtu);
 
-/// The packet, of a SEND or WRITE, was performed: when it is acknowledged.
+/// Tells the ACK policy that the packet, of a SEND or WRITE, was performed.
 inline void RcResponder::note_delivery(const wire::Packet& packet, const MessagePart& part,
                                        const Turn& turn) {
   send_.connection.acks.delivered(
