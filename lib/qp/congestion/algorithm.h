@@ -8,7 +8,7 @@
 namespace uroce::qp {
 
 /// An algorithm of congestion control, for one queue pair: is told what the connection meets, and answers by
-/// a window and a rate. It has no limit before its first path_changed(). Of the poller.
+/// a window and a rate. It has no limit before its first path_changed().
 class CongestionAlgorithm {
  public:
   CongestionAlgorithm() = default;

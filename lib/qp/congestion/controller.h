@@ -19,7 +19,7 @@ struct PathStatistics {
 
 /// Congestion control of one connection: events in; out come how many packets may be unanswered, and when the
 /// next one may leave. The algorithm has memory from choose() on, and "none" has no memory and no cost but a
-/// test for null. Of the poller; choose() alone allocates.
+/// test for null. Called by its poller alone; choose() alone allocates.
 class CongestionController {
  public:
   /// The algorithm of `options` is made, or none for kNone, and takes the place of the one before. False:
