@@ -2,6 +2,7 @@
 
 #include "base/identifiers.h"
 #include "mem/access.h"
+#include "qp/congestion/algorithms.h"
 #include "wire/address_text.h"
 
 namespace uroce::statistics {
@@ -30,8 +31,8 @@ std::string_view state_of(const host::QueuePairRow& row) {
 }
 
 std::string_view control_of(const host::QueuePairRow& row) {
-  static constexpr std::array<std::string_view, 3> kControls{"none", "dcqcn", "swift"};
-  return row.congestion_control < kControls.size() ? kControls[row.congestion_control] : "unknown";
+  const size_t control = row.congestion_control;
+  return control < qp::kCongestionNames.size() ? qp::kCongestionNames[control] : "unknown";
 }
 
 std::string_view region_kind(size_t kind) {

@@ -38,7 +38,7 @@ struct QueuePairRow {
   uint32_t destination;        // queue pair at the other end; 0: none
   uint8_t type;                // enum ibv_qp_type
   uint8_t state;               // enum ibv_qp_state
-  uint8_t congestion_control;  // 0: none, 1: DCQCN, 2: Swift
+  uint8_t congestion_control;  // row of qp/congestion/algorithms.h
   uint8_t unused;
   uint32_t mtu;
   std::array<uint8_t, 16> peer;  // GID

@@ -8,7 +8,7 @@
 #include "mem/invalidation.h"
 #include "mem/region.h"
 #include "qp/attributes.h"
-#include "qp/congestion/flow_limit.h"
+#include "qp/congestion/controller.h"
 #include "qp/congestion/options.h"
 #include "qp/event.h"
 #include "qp/notice.h"
@@ -116,7 +116,7 @@ struct Connection : ErrorFlags {
   uint32_t acknowledged_in = 0;  // Turn::call, modulo 2^32, of the last turn in which a request of ours was
   Incidents incidents;
   copy::MessageOwner* placement_owner = nullptr;  // the queue pair, for what it places
-  FlowLimit flow_limit;
+  CongestionController congestion;
   mem::Invalidation invalidation;
   const queue::XrcDomainId xrc_domain;
 
@@ -129,20 +129,20 @@ struct Connection : ErrorFlags {
   [[nodiscard]] bool may_keep(Psn psn, Psn due) const {
     return transport.selective_repeat && psn.before(due + kKeptAhead);
   }
-  /// A request may not leave before flow_limit.deadline().
-  [[nodiscard]] bool holds_request(Instant now) { return flow_limit.limits() && !flow_limit.may_send(now); }
-  /// The data of a READ may not leave before flow_limit.deadline().
+  /// A request may not leave before congestion.deadline().
+  [[nodiscard]] bool holds_request(Instant now) { return congestion.limits() && !congestion.may_send(now); }
+  /// The data of a READ may not leave before congestion.deadline().
   [[nodiscard]] bool holds_response(Instant now) {
-    return flow_limit.limits_responses() && !flow_limit.may_send(now);
+    return congestion.limits_responses() && !congestion.may_send(now);
   }
   /// A request left that holds_request() allowed, or that does not wait for its time.
   void note_request_left(uint32_t bytes) {
-    if (flow_limit.limits()) [[unlikely]]
-      flow_limit.sent(bytes);
+    if (congestion.limits()) [[unlikely]]
+      congestion.sent(bytes);
   }
   void note_response_left(uint32_t bytes) {
-    if (flow_limit.limits_responses()) [[unlikely]]
-      flow_limit.sent(bytes);
+    if (congestion.limits_responses()) [[unlikely]]
+      congestion.sent(bytes);
   }
   [[nodiscard]] const mem::KeyUser& key_user() const { return user; }
   /// How the keys of receive work requests are looked up.

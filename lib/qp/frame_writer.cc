@@ -4,6 +4,7 @@
 
 #include "base/contract.h"
 #include "copy/kind.h"
+#include "wire/ecn.h"
 #include "wire/icrc/icrc.h"
 #include "wire/icrc/join.h"
 
@@ -89,6 +90,27 @@ bool write_datagram(port::TxFrame& frame, const Connection& connection, const Da
   FrameBuilder making(frame, address.frame, headers.bth, payload.bytes);
   wire::write_extensions(making.extensions(), making.bth(), headers);
   return making.finish(payload, tx);
+}
+
+void write_cnp(port::TxFrame& frame, const Connection& connection, port::TxBatch& tx) {
+  const Attributes& attributes = connection.attributes;
+  wire::Path path = attributes.path;
+  // CNPs are ECN-capable, as those of NICs: where packets are marked, others are dropped instead.
+  path.traffic_class = static_cast<uint8_t>(connection.transport.congestion.cnp_dscp << 2 | wire::kEct0);
+  path.udp_source_port = wire::udp_source_port(connection.transport.source_ports, path.flow_label,
+                                               connection.number, attributes.destination);
+  const wire::FrameTemplate start(path);
+  wire::Headers headers;
+  headers.bth = {.opcode = wire::kCnpOpcode,
+                 .partition_key = connection.partition_key,
+                 .becn = true,
+                 .destination = attributes.destination};
+  frame.to_self = attributes.to_self;
+  frame.on_host = attributes.on_host;
+  frame.to_group = false;
+  const FrameBuilder making(frame, start, headers.bth, 0);
+  wire::write_extensions(making.extensions(), making.bth(), headers);
+  making.finish(tx);
 }
 
 }  // namespace uroce::qp

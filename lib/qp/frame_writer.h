@@ -93,4 +93,7 @@ class FrameBuilder : public wire::FrameBuilder {
                                   const DatagramAddress& address, wire::Headers headers,
                                   const Payload& payload, port::TxBatch& tx);
 
+/// A CNP to the peer of `connection`, all of it.
+[[gnu::cold]] void write_cnp(port::TxFrame& frame, const Connection& connection, port::TxBatch& tx);
+
 }  // namespace uroce::qp

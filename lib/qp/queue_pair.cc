@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/contract.h"
+#include "qp/frame_writer.h"
 #include "qp/no_responder.h"
 #include "qp/packet_checks.h"
 #include "qp/rc_responder.h"
@@ -136,18 +137,22 @@ void QueuePair::receive_cnp(const wire::Packet& packet, Turn& turn) {
   const Counter reason = reason_to_drop(packet);
   turn.counters.add(reason == Counter::kCount ? Counter::kRxCnp : reason);
   if (reason != Counter::kCount) return;
-  send_.connection.flow_limit.cnp(turn.line_mbps, turn.now);
+  send_.connection.congestion.cnp(turn.line_mbps, turn.now);
 }
 
 /// Data came that the network has marked. A packet that is shown once more counts only then.
 void QueuePair::note_marked(Receipt receipt, Turn& turn) {
   if (receipt == Receipt::kTaken) turn.counters.add(Counter::kRxCe);
-  if (send_.connection.connected) notification_.marked(send_.connection.transport.congestion, turn.now);
+  if (send_.connection.connected) notification_.marked(cnp_interval(), turn.now);
 }
 
 /// Sends the CNP that is owed; false: it could not.
 bool QueuePair::notify(Turn& turn) {
-  if (!notification_.send(send_.connection, turn.tx, turn.now)) return false;
+  port::TxFrame* const frame = turn.tx.next();
+  if (frame == nullptr) return false;
+  write_cnp(*frame, send_.connection, turn.tx);
+  turn.tx.commit();
+  notification_.cnp_sent(cnp_interval(), turn.now);
   turn.counters.add(Counter::kTxCnp);
   return true;
 }
@@ -225,7 +230,7 @@ void QueuePair::moved(Duration by) {
   send_.connection.replies.forget_call();
   send_.connection.write_replies.forget_call();
   send_.connection.acknowledged_in = 0;
-  send_.connection.flow_limit.shift(by);
+  send_.connection.congestion.shift(by);
   send_.retransmission.shift(by);
   responder().shift(by);
   notification_.shift(by);
@@ -315,7 +320,7 @@ bool QueuePair::answer(Turn& turn, uint32_t budget) {
   if (send_.connection.stalled && !resume(turn)) [[unlikely]]
     return true;
   // What is owed before the end does not wait for its time.
-  send_.connection.flow_limit.reset();
+  send_.connection.congestion.reset();
   Pumped responses = responder().pump(turn, budget);
   if (responses.waits) responder().note_request();
   if (responses.behind || responses.waits) responses = responder().pump(turn, budget);
@@ -323,7 +328,7 @@ bool QueuePair::answer(Turn& turn, uint32_t budget) {
 }
 
 void QueuePair::expire(Turn& turn) {
-  send_.connection.flow_limit.expire(turn.now);
+  send_.connection.congestion.expire(turn.now);
   if (turn.now < send_.retransmission.deadline()) return;
   // The answer may be among the packets that are not received yet.
   if (send_.connection.stalled) [[unlikely]]

@@ -74,7 +74,7 @@ class QueuePair final : public PlacementOwner {
   /// How fast it may send, and what it has seen of the path to its peer.
   [[nodiscard]] CongestionState congestion() const;
   /// Another algorithm, which begins anew. 0, or EINVAL: UD has none; EOPNOTSUPP: without answers there are
-  /// no round trips for kSwift; ENOMEM.
+  /// no round trips, which the algorithm needs; ENOMEM.
   int set_congestion_control(CongestionControl control);
 
   /// ibv_modify_qp after the face has translated it: 0, or an errno and nothing changed. EINVAL: the state
@@ -175,7 +175,7 @@ class QueuePair final : public PlacementOwner {
   /// Next moment at which expire() wants to be called; kNever for none. Changes in receive(), pump(),
   /// modify(), expire().
   [[nodiscard]] Instant deadline() const {
-    return std::min(send_.retransmission.deadline(), send_.connection.flow_limit.deadline());
+    return std::min(send_.retransmission.deadline(), send_.connection.congestion.deadline());
   }
   void expire(Turn& turn);
 
@@ -199,7 +199,10 @@ class QueuePair final : public PlacementOwner {
   void reset();
   void reset_sends(Psn first);
   [[nodiscard]] CongestionOptions congestion_options() const;
-  void begin_flow_limit();
+  [[nodiscard]] Duration cnp_interval() const {
+    return microseconds(send_.connection.transport.congestion.cnp_interval_us);
+  }
+  void begin_congestion();
   void drop_sends();
   void drop_receives();
   bool resume(Turn& turn);

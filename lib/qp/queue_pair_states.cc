@@ -42,7 +42,7 @@ int QueuePair::modify(const Attributes& attributes, AttributeMask mask, Turn& tu
       error != 0)
     return error;
   if (!provide_for(attributes, mask)) return ENOMEM;
-  if (from == State::kRtr && to == State::kRts && !send_.connection.flow_limit.provide(congestion_options()))
+  if (from == State::kRtr && to == State::kRts && !send_.connection.congestion.choose(congestion_options()))
     return ENOMEM;
 
   apply(attributes, mask, send_.connection.attributes);
@@ -75,7 +75,7 @@ bool QueuePair::restore(const Attributes& attributes) {
   const State to = attributes.state;
   if (to == State::kReset) return true;
   if (!provide_for(attributes, kMaskMaxRdAtomic | kMaskMaxDestRdAtomic)) return false;
-  if (to == State::kRts && !connection.flow_limit.provide(congestion_options())) return false;
+  if (to == State::kRts && !connection.congestion.choose(congestion_options())) return false;
   connection.partition_key = connection.transport.partition_keys[attributes.pkey_index];
   connection.resources = resources_for(attributes.max_dest_rd_atomic, connection.transport.reads);
   make_frame();
@@ -85,7 +85,7 @@ bool QueuePair::restore(const Attributes& attributes) {
   }
   if (to == State::kRts) {
     reset_sends(attributes.sq_psn);
-    begin_flow_limit();
+    begin_congestion();
   }
   note_admission();
   return true;
@@ -96,7 +96,7 @@ void QueuePair::make_frame() {
   const Attributes& current = send_.connection.attributes;
   wire::Path path = current.path;
   // The network marks only what says that it heeds marks. A program may have said so itself.
-  const bool heeds = send_.connection.control == CongestionControl::kDcqcn;
+  const bool heeds = row_of(send_.connection.control).needs_ecn;
   if (heeds && send_.connection.connected && wire::ecn_of(path.traffic_class) == 0)
     path.traffic_class |= wire::kEct0;
   path.udp_source_port = wire::udp_source_port(send_.connection.transport.source_ports, path.flow_label,
@@ -140,7 +140,7 @@ void QueuePair::enter(State to, Turn& turn) {
       send_.connection.sends_broken = false;
       if (from != State::kRtr) return;
       reset_sends(send_.connection.attributes.sq_psn);
-      begin_flow_limit();
+      begin_congestion();
       return;  // from SQD the send side goes on where it was; in SQE all of it was flushed
     case State::kErr:
       responder().drop_answers();
@@ -160,43 +160,42 @@ void QueuePair::reset_sends(Psn first) {
   send_.retransmission.reset();
 }
 
-/// The device's options, but for the algorithm. Without answers there are no round trips, by which Swift
-/// goes, and without a connection no CNPs.
+/// The device's options, but for the algorithm. Without answers there are no round trips, and without a
+/// connection no CNPs.
 CongestionOptions QueuePair::congestion_options() const {
   CongestionOptions options = send_.connection.transport.congestion;
   options.control = send_.connection.control;
-  const bool lacks_answers = !send_.connection.reliable && options.control == CongestionControl::kSwift;
+  const bool lacks_answers = !send_.connection.reliable && row_of(options.control).needs_answers;
   if (lacks_answers || !send_.connection.connected) options.control = CongestionControl::kNone;
   return options;
 }
 
-void QueuePair::begin_flow_limit() {
-  send_.connection.flow_limit.begin(congestion_options(), send_.connection.mtu,
-                                    send_.retransmission.path_seen());
+void QueuePair::begin_congestion() {
+  send_.connection.congestion.path_changed(send_.connection.mtu, send_.retransmission.path_seen());
 }
 
 CongestionState QueuePair::congestion() const {
-  const FlowLimit& limit = send_.connection.flow_limit;
+  const CongestionController& controller = send_.connection.congestion;
   const RoundTrip& round_trip = send_.retransmission.round_trip();
   return {.control = send_.connection.control,
-          .window = send_.connection.reliable ? send_.retransmission.window_within(limit.window()) : 0,
-          .mbps = limit.rate(),
-          .cnps = limit.cnps(),
+          .window = send_.connection.reliable ? send_.retransmission.window_within(controller.window()) : 0,
+          .mbps = controller.mbps(),
+          .cnps = controller.cnps(),
           .smoothed_ns = round_trip.smoothed().ns,
           .least_ns = round_trip.least().ns};
 }
 
 int QueuePair::set_congestion_control(CongestionControl control) {
   if (!send_.connection.connected) return EINVAL;
-  if (control == CongestionControl::kSwift && !send_.connection.reliable) return EOPNOTSUPP;
+  if (row_of(control).needs_answers && !send_.connection.reliable) return EOPNOTSUPP;
   const CongestionControl before = std::exchange(send_.connection.control, control);
   if (state() < State::kRtr || state() > State::kSqe) return 0;
   if (state() != State::kRtr) {
-    if (!send_.connection.flow_limit.provide(congestion_options())) {
+    if (!send_.connection.congestion.choose(congestion_options())) {
       send_.connection.control = before;
       return ENOMEM;
     }
-    begin_flow_limit();
+    begin_congestion();
   }
   make_frame();
   return 0;
@@ -209,7 +208,7 @@ void QueuePair::reset() {
   drop_receives();
   send_.connection.attributes = {};
   send_.connection.broken = send_.connection.sends_broken = false;
-  send_.connection.flow_limit.reset();
+  send_.connection.congestion.reset();
   reset_sends(Psn());
   notification_.reset();
   responder().reset(Psn());

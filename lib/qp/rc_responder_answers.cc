@@ -203,7 +203,7 @@ Pumped RcResponder::pump(Turn& turn, uint32_t budget) {
     const bool is_data = response != nullptr && response->request.kind == OperationRequest::Kind::kRead;
     if (is_data && send_.connection.holds_response(turn.now)) [[unlikely]]
       return {.frames = frames};
-    if (is_data && response->is_short_read() && !send_.connection.flow_limit.limits_responses()) {
+    if (is_data && response->is_short_read() && !send_.connection.congestion.limits_responses()) {
       if (const uint32_t built = build_response_run(response->bytes_end, turn, budget - frames); built > 0) {
         frames += built;
         continue;

@@ -53,7 +53,7 @@ Pumped Requester::pump(Turn& turn, uint32_t budget) {
   }
   // One look at the posting thread's counter per pump.
   published_ = send_.connection.send_queue->published();
-  const bool limited = send_.connection.flow_limit.limits();
+  const bool limited = send_.connection.congestion.limits();
   const uint32_t window = !limited ? send_.retransmission.window() : limited_window(turn.now);
   // What follows may be long in coming.
   asks_each_ = window < Retransmission::kWindowLeast || send_.connection.signal_all ||
@@ -112,7 +112,7 @@ inline bool Requester::start(SendRequest& request, Turn& turn) {
     if (refusal != CompletionStatus::kSuccess) return fail_current(turn, refusal);
     if (request.length > send_.connection.mtu && request.operation != SendOperation::kFlush) {
       packets = (request.length + send_.connection.mtu - 1) / send_.connection.mtu;
-      const bool short_parts = turn.shared || send_.connection.flow_limit.limits();
+      const bool short_parts = turn.shared || send_.connection.congestion.limits();
       request.part_shift = short_parts ? short_part_shift(packets) : SendWindow::kPartShift;
     }
   }

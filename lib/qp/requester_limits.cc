@@ -7,8 +7,8 @@ namespace uroce::qp {
 
 /// What congestion control leaves of the window, by what was seen of the path.
 uint32_t Requester::limited_window(Instant now) {
-  send_.connection.flow_limit.heed(send_.retransmission.path_seen(), now);
-  return send_.retransmission.window_within(send_.connection.flow_limit.window());
+  send_.connection.congestion.observe(send_.retransmission.path_seen(), now);
+  return send_.retransmission.window_within(send_.connection.congestion.window());
 }
 
 /// How long the parts are of a READ that starts while the window may be small: as short as they can be if as
@@ -16,7 +16,7 @@ uint32_t Requester::limited_window(Instant now) {
 /// whose time the window may grow, do not get the shortest.
 uint8_t Requester::short_part_shift(uint32_t packets) const {
   constexpr uint32_t kAtATimeMost = 16;
-  const uint32_t window = send_.retransmission.window_within(send_.connection.flow_limit.window());
+  const uint32_t window = send_.retransmission.window_within(send_.connection.congestion.window());
   const uint32_t at_a_time = std::min<uint32_t>(send_.connection.attributes.max_rd_atomic, kAtATimeMost);
   uint8_t shift = SendWindow::kShortPartShift;
   if (packets > SendWindow::kPackets / 4) ++shift;
@@ -28,13 +28,13 @@ uint8_t Requester::short_part_shift(uint32_t packets) const {
 /// True: packets leave at a rate. Then each asks for its ACK, for the next one may be long in coming. What is
 /// timed asks, too.
 bool Requester::begin_limited() {
-  const bool paced = send_.connection.flow_limit.rate() != 0;
+  const bool paced = send_.connection.congestion.mbps() != 0;
   asks_each_ |= paced || !send_.retransmission.round_trip().timing();
   return paced;
 }
 
 void Requester::note_limited(uint32_t window) {
-  if (send_.window.unanswered() >= window) send_.connection.flow_limit.filled();
+  if (send_.window.unanswered() >= window) send_.connection.congestion.window_filled();
   send_.retransmission.time_undisturbed();
 }
 

@@ -113,7 +113,7 @@ void Retransmission::resent_oldest(Instant now, Psn end, size_t overtaken) {
   // What has gone since the last time comes to as much as always at most, and what had gone before is there.
   constexpr uint32_t kMost = SendWindow::kPacketsMax - SendWindow::kPackets;
   if (recovering_ && peer_keeps_) {
-    const uint32_t gone = std::min(SendWindow::kPackets, send_.connection.flow_limit.window());
+    const uint32_t gone = std::min(SendWindow::kPackets, send_.connection.congestion.window());
     kept_packets_ = std::min(kept_packets_ + gone, kMost);
   }
   note_departure(now);

@@ -98,7 +98,7 @@ class Retransmission {
   [[nodiscard]] const RoundTrip& round_trip() const { return round_trip_; }
   /// The operation whose round trip is to be shown when progress() has said so.
   [[nodiscard]] queue::SendOperation shown_operation() const { return shown_operation_; }
-  [[nodiscard]] PathSeen path_seen() const {
+  [[nodiscard]] PathStatistics path_seen() const {
     return {.samples = round_trip_.samples(), .round_trip = round_trip_.newest(), .timeouts = timeouts_seen_};
   }
 

@@ -13,6 +13,7 @@
 
 using namespace uroce::verbs;
 using uroce::qp::CongestionControl;
+using uroce::qp::kCongestionAlgorithmCount;
 
 static_assert(static_cast<int>(CongestionControl::kNone) == UROCEDV_CONGESTION_NONE);
 static_assert(static_cast<int>(CongestionControl::kDcqcn) == UROCEDV_CONGESTION_DCQCN);
@@ -41,10 +42,17 @@ UROCE_EXPORT int uroce_urocedv_query_qp_congestion(ibv_qp* face, urocedv_qp_cong
 UROCE_EXPORT int uroce_urocedv_modify_qp_congestion(ibv_qp* face, urocedv_congestion_control control) {
   return checked_errno(face, [&] {
     const unsigned wanted = bits_of(control);
-    if (wanted > UROCEDV_CONGESTION_SWIFT) return EINVAL;
+    if (wanted >= kCongestionAlgorithmCount) return EINVAL;
     VerbsQp& qp = object(face);
     return qp.owner->device->set_congestion_control(*qp.handle, static_cast<CongestionControl>(wanted));
   });
+}
+
+UROCE_EXPORT const char* uroce_urocedv_congestion_name(urocedv_congestion_control control) {
+  const unsigned wanted = bits_of(control);
+  if (wanted < kCongestionAlgorithmCount) return uroce::qp::kCongestionNames[wanted].data();
+  errno = EINVAL;
+  return nullptr;
 }
 
 }  // extern "C"

@@ -39,14 +39,42 @@ def options_of(command):
 
 def keys():
     folder = ROOT / "lib/engine/configuration"
-    source = "".join((folder / name).read_text() for name in ("keys.cc", "congestion_keys.h"))
-    return set(re.findall(r'^    \{\{"([a-z]+\.[a-z0-9_]+)",', source, re.M))
+    source = "".join((folder / name).read_text() for name in ("keys.cc", "congestion_keys.cc"))
+    named = set(re.findall(r'\{"([a-z]+\.[a-z0-9_]+)",', source))
+    return named | {f"congestion.{parameter['key']}" for algorithm in algorithms() for parameter in algorithm["parameters"]}
+
+
+def algorithms():
+    """The rows of congestion control, with their texts and parameters."""
+    table = (ROOT / "lib/qp/congestion/algorithms.h").read_text()
+    table = re.search(r"kCongestionAlgorithms\[\] = \{\n(.*?)^\};", table, re.M | re.S)[1]
+    rows = []
+    for name, row in re.findall(r'^    \{\.name = "(\w+)"(.*?)(?=^    \{|\Z)', table, re.M | re.S):
+        help_of, *parameters = (re.sub(r'"\s*"', "", text) for text in re.split(r"\.key = ", row))
+        rows.append({"name": name, "help": re.search(r'\.help = "([^"]*)"', help_of)[1], "parameters": [
+            {"key": re.match(r'"(\w+)"', text)[1], "unit": re.search(r'\.unit = "([^"]*)"', text)[1],
+             "initial": re.search(r"\.initial = ([\d']+)|$", text)[1] or "0", "help": re.search(r'\.help = "([^"]*)"', text)[1]}
+            for text in parameters]})
+    return rows
 
 
 class Manual(unittest.TestCase):
     def test_every_configuration_key_is_described(self):
         self.assertGreater(len(keys()), 10)
         self.assertEqual(set(re.findall(r"^\.It Ic ([a-z0-9_.]+)", section("CONFIGURATION"), re.M)), keys())
+
+    def test_every_algorithm_of_congestion_control_is_described_as_in_the_table(self):
+        def text_of(key):
+            item = re.search(rf"^\.It Ic congestion\.{key} , .*\n((?:(?!\.It ).*\n)+)", section("CONFIGURATION"), re.M)
+            return re.sub(r"\n(\.Pq )?", " ", item[1])
+
+        self.assertGreater(len(algorithms()), 2)
+        self.assertIn(f"Ar {' | '.join(row['name'] for row in algorithms())}\n", section("CONFIGURATION"))
+        for row in algorithms():
+            self.assertRegex(text_of("control"), rf"\b{row['name']}\b( default )?: ?{re.escape(row['help'])}[;.]")
+            for parameter in row["parameters"]:
+                told = f"{row['name']}: {parameter['help']} (in {parameter['unit']}, {parameter['initial']} by default)."
+                self.assertEqual(text_of(parameter["key"])[:len(told)], told)
 
     def test_every_option_is_described_where_it_belongs(self):
         always = options_in(section("DESCRIPTION"))

@@ -102,10 +102,10 @@ class TwoFlows {
                                                             .picoseconds_per_byte = kPicosecondsPerByte});
       hosts_.push_back(std::make_unique<Host>(
           std::move(end),
-          Host::Options{
-              .device = {.addresses = {address_of(side)},
-                         .neighbours = {{address_of(1 - side).address, kMacs[1 - side]}}},
-              .congestion = {.control = qp::CongestionControl::kDcqcn, .dcqcn = {.line_mbps = 25'000}}}));
+          Host::Options{.device = {.addresses = {address_of(side)},
+                                   .neighbours = {{address_of(1 - side).address, kMacs[1 - side]}}},
+                        .congestion = {.control = qp::CongestionControl::kDcqcn,
+                                       .parameters = {{"line_mbps", 25'000}}}}));
       turns_.add(*hosts_.back());
     }
     WireEnd::join(std::array{&hosts_[0]->end(), &hosts_[1]->end()});

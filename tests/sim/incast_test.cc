@@ -15,8 +15,8 @@ Incast measured(const char* name, const IncastOptions& options) {
 
 TEST(Incast, OfEightToOne) {
   const Incast none = measured("none", {});
-  const Incast dcqcn = measured(
-      "dcqcn", {.congestion = {.control = qp::CongestionControl::kDcqcn, .dcqcn = {.line_mbps = 25'000}}});
+  const Incast dcqcn = measured("dcqcn", {.congestion = {.control = qp::CongestionControl::kDcqcn,
+                                                         .parameters = {{"line_mbps", 25'000}}}});
   EXPECT_EQ(none.marked, 0u) << "packets are not ECN-capable";
   EXPECT_GT(dcqcn.share, 0.9);
   EXPECT_GT(dcqcn.jain, 0.95);
@@ -50,7 +50,7 @@ TEST(Incast, OfResponsesBySwift) {
 TEST(Incast, BySwiftOfHostsThatBeginOneAfterTheOther) {
   const Incast swift =
       measured("swift, base_us 15, hosts begin 1 ms apart",
-               {.congestion = {.control = qp::CongestionControl::kSwift, .swift = {.base_us = 15}},
+               {.congestion = {.control = qp::CongestionControl::kSwift, .parameters = {{"base_us", 15}}},
                 .warm_up = milliseconds(30),
                 .apart = milliseconds(1)});
   EXPECT_GT(swift.share, 0.95);

@@ -22,7 +22,7 @@ namespace {
 constexpr uint64_t kWorlds = 10'000;
 
 qp::CongestionOptions any_congestion(Random& random) {
-  return {.control = static_cast<qp::CongestionControl>(random.below(3))};
+  return {.control = static_cast<qp::CongestionControl>(random.below(qp::kCongestionAlgorithmCount))};
 }
 
 /// What CI does not have the time for: more queue pairs, longer flows, all sorts of machines together.
@@ -38,7 +38,7 @@ Simulation::Options world_of(uint64_t seed) {
       world.messages = 50;
       break;
     case 1:
-      world.connections = 1 + static_cast<uint32_t>(random.below(3));
+      world.connections = 1 + static_cast<uint32_t>(random.below(qp::kCongestionAlgorithmCount));
       world.messages = 1'000;
       break;
     case 2:

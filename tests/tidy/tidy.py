@@ -32,6 +32,10 @@ ROOMS = {
     'engine': ('configuration', 'platform', 'poller', 'scheduling', 'device'),
     'nvmf': ('format', 'subsystem', 'queue', 'rdma'),
 }
+# Rooms of a module that has others: policies, which see nothing of their module but themselves.
+POLICIES = {
+    'qp': ('congestion',),
+}
 # Linked beside the stack, as any program of verbs is: of what stands lower they see this only.
 SEES = {
     'block_drivers': ('base', 'block'),
@@ -98,6 +102,18 @@ def check_rooms(path, text, fail):
         parts = found.group(1).split('/') if found else ()
         if len(parts) > 2 and parts[0] == module and parts[1] in rooms and rooms.index(parts[1]) > rooms.index(room):
             fail(path, number, f'includes upwards: {module}/{room} -> {module}/{parts[1]}')
+
+
+def check_policies(path, text, fail):
+    module = module_of(path)
+    room = path.parts[2] if len(path.parts) > 3 else None
+    if room not in POLICIES.get(module, ()) or path.suffix not in ('.h', '.cc', '.c'):
+        return
+    for number, line in enumerate(text.splitlines(), 1):
+        found = INCLUDE.match(line.strip())
+        parts = found.group(1).split('/') if found else ()
+        if len(parts) > 1 and parts[0] == module and parts[1] != room:
+            fail(path, number, f'{module}/{room} sees nothing else of {module}')
 
 
 def check_circles(includes, fail):
@@ -211,6 +227,7 @@ def main():
         if path.suffix in ('.h', '.cc', '.c'):
             check_layers(path, text, fail)
             check_rooms(path, text, fail)
+            check_policies(path, text, fail)
             check_tests(path, lines, fail)
             check_words(path, lines, fail)
             if path.suffix == '.h' and top in ('lib', 'drivers') and '#pragma once' not in text and 'ifndef' not in text:

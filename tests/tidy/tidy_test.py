@@ -28,6 +28,8 @@ CASES = [
     ('a room below another', 'lib/nvmf/queue/a.cc', '#include "nvmf/format/nvme.h"\n', None),
     ('a room that sees one above', 'lib/nvmf/format/a.cc', '#include "nvmf/queue/queue.h"\n', 'nvmf/format -> nvmf/queue'),
     ('a file in no room', 'lib/engine/a.cc', '', 'no room of engine'),
+    ('a policy', 'lib/qp/congestion/a.cc', '#include "qp/congestion/a.h"\n#include "wire/packet.h"\n', None),
+    ('a policy that sees the rest of its module', 'lib/qp/congestion/a.cc', '#include "qp/connection.h"\n', 'qp/congestion sees nothing else of qp'),
     ('a file that includes itself', 'lib/qp/a.h', '#pragma once\n#include "qp/a.h"\n', None),
     ('a clock in the target', 'lib/nvmf/queue/a.cc', 'auto t = std::chrono::steady_clock::now();\n', 'clock'),
     ('DPDK below engine', 'lib/qp/a.cc', '#include <rte_mbuf.h>\n', 'DPDK'),

@@ -167,30 +167,6 @@ std::string to_toml(const DeviceConfiguration& device) {
   return out;
 }
 
-std::string_view name_of(qp::CongestionControl control) {
-  return std::ranges::find(kCongestionControls, control,
-                           &std::pair<std::string_view, qp::CongestionControl>::second)
-      ->first;
-}
-
-std::string to_toml(const qp::CongestionOptions& congestion) {
-  const qp::DcqcnOptions& dcqcn = congestion.dcqcn;
-  std::string out = fmt::format("[congestion]\ncontrol = \"{}\"\ncnp_interval_us = {}\ncnp_dscp = {}\n",
-                                name_of(congestion.control), congestion.cnp_interval_us, congestion.cnp_dscp);
-  out += fmt::format("line_mbps = {}\nleast_mbps = {}\nadditive_mbps = {}\nhyper_mbps = {}\n",
-                     dcqcn.line_of_port ? 0 : dcqcn.line_mbps, dcqcn.least_mbps, dcqcn.additive_mbps,
-                     dcqcn.hyper_mbps);
-  out += fmt::format(
-      "gain_shift = {}\nalpha_us = {}\nincrease_us = {}\nincrease_kib = {}\nrecovery_stages = {}\n",
-      dcqcn.gain_shift, dcqcn.alpha_us, dcqcn.increase_us, dcqcn.increase_kib, dcqcn.recovery_stages);
-  const qp::SwiftOptions& swift = congestion.swift;
-  out += fmt::format("base_us = {}\ntarget_us = {}\nscaling_us = {}\n", swift.base_us, swift.target_us,
-                     swift.scaling_us);
-  out += fmt::format("increase_percent = {}\nbeta_percent = {}\ndecrease_percent = {}\n\n",
-                     swift.increase_percent, swift.beta_percent, swift.decrease_percent);
-  return out;
-}
-
 }  // namespace
 
 Result<Configuration> apply_override(Configuration configuration, std::string_view path,

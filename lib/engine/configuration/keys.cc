@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
+#include <vector>
 
 #include "copy/kind.h"
 #include "engine/configuration/address_values.h"
@@ -254,11 +256,14 @@ constexpr std::array<Key, 36> kGeneralKeys = {{
      [](Node v, KeyTarget t) { return store_flag(v, t.configuration.log_counters); }},
 }};
 
-constexpr auto kKeys = [] {
-  std::array<Key, kGeneralKeys.size() + kCongestionKeys.size()> keys{};
-  std::ranges::copy(kCongestionKeys, std::ranges::copy(kGeneralKeys, keys.begin()).out);
-  return keys;
-}();
+std::span<const Key> all_keys() {
+  static const auto kKeys = [] {
+    std::vector<Key> keys(kGeneralKeys.begin(), kGeneralKeys.end());
+    std::ranges::copy(congestion_keys(), std::back_inserter(keys));
+    return keys;
+  }();
+  return kKeys;
+}
 
 }  // namespace
 
@@ -268,24 +273,25 @@ std::string_view name_of(PollerIdle idle) {
 
 std::span<const KeyDescription> configuration_keys() {
   static const auto kDescriptions = [] {
-    std::array<KeyDescription, kKeys.size()> descriptions;
-    std::ranges::transform(kKeys, descriptions.begin(), &Key::description);
+    std::vector<KeyDescription> descriptions;
+    std::ranges::transform(all_keys(), std::back_inserter(descriptions), &Key::description);
     return descriptions;
   }();
   return kDescriptions;
 }
 
 const Key* find_key(std::string_view table, std::string_view name) {
-  const auto it = std::ranges::find_if(kKeys, [&](const Key& key) {
+  const std::span<const Key> keys = all_keys();
+  const auto it = std::ranges::find_if(keys, [&](const Key& key) {
     const std::string_view path = key.description.path;
     return path.size() == table.size() + 1 + name.size() && path.starts_with(table) && path.ends_with(name) &&
            path[table.size()] == '.';
   });
-  return it == kKeys.end() ? nullptr : &*it;
+  return it == keys.end() ? nullptr : &*it;
 }
 
 bool is_table(std::string_view table) {
-  return std::ranges::any_of(kKeys, [&](const Key& key) {
+  return std::ranges::any_of(all_keys(), [&](const Key& key) {
     return key.description.path.substr(0, key.description.path.find('.')) == table;
   });
 }

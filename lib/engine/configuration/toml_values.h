@@ -4,10 +4,12 @@
 #include <fmt/format.h>
 #include <toml++/toml.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -44,6 +46,22 @@ inline Complaint store_flag(const toml::node& value, bool& to) {
   if (flag == nullptr) return "must be true or false";
   to = flag->get();
   return std::nullopt;
+}
+
+/// Stores the value that a word stands for.
+template <typename T, size_t N>
+Complaint store_choice(const toml::node& value, T& to,
+                       const std::array<std::pair<std::string_view, T>, N>& choices) {
+  const auto* text = value.as_string();
+  std::string known;
+  for (const auto& [name, choice] : choices) {
+    if (text != nullptr && text->get() == name) {
+      to = choice;
+      return std::nullopt;
+    }
+    known += fmt::format("{}\"{}\"", known.empty() ? "" : ", ", name);
+  }
+  return fmt::format("must be one of {}", known);
 }
 
 /// `store(element)` is a Complaint.

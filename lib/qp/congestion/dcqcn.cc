@@ -2,72 +2,91 @@
 
 #include <algorithm>
 #include <cmath>
+#include <new>
 
 #include "base/contract.h"
+#include "qp/congestion/options.h"
 
 namespace uroce::qp {
 
-void Dcqcn::cnp(const DcqcnOptions& options, Instant now) {
-  advance(options, now);
-  if (limits_ && now < reacted_at_ + kReactionLeast) return;
-  decrease_alpha(options, now);
-  if (!limits_) current_ = options.line_mbps;
-  limits_ = true;
-  target_ = current_;
-  current_ = std::max<double>(options.least_mbps, current_ * (1 - alpha_ / 2));
-  const double gain = std::ldexp(1.0, -static_cast<int>(options.gain_shift));
-  alpha_ = (1 - gain) * alpha_ + gain;
+std::unique_ptr<CongestionAlgorithm> make_dcqcn(const CongestionOptions& options) {
+  return std::unique_ptr<CongestionAlgorithm>(new (std::nothrow) Dcqcn(options.parameters["line_mbps"]));
+}
+
+Dcqcn::Dcqcn(uint32_t line_mbps)
+    : line_of_port_(line_mbps == 0), line_mbps_(line_of_port_ ? kLineMbpsUnknown : line_mbps) {}
+
+void Dcqcn::path_changed(uint32_t /*mtu*/) {
+  limit_nothing();
+  time_stages_ = byte_stages_ = 0;
+  target_ = 0;
+  alpha_ = 1;
+  bytes_ = 0;
+  alpha_at_ = increase_at_ = kNever;
+  reacted_at_ = {};
+}
+
+void Dcqcn::cnp(uint32_t port_mbps, Instant now) {
+  if (line_of_port_ && port_mbps != 0) line_mbps_ = port_mbps;
+  advance(now);
+  if (limits() && now < reacted_at_ + kReactionLeast) return;
+  decrease_alpha(now);
+  target_ = limits() ? mbps() : line_mbps_;
+  limit_rate(std::max(kLeastMbps, target_ * (1 - alpha_ / 2)));
+  alpha_ = (1 - kGain) * alpha_ + kGain;
   time_stages_ = byte_stages_ = 0;
   bytes_ = 0;
   reacted_at_ = now;
-  alpha_at_ = now + microseconds(options.alpha_us);
-  increase_at_ = now + microseconds(options.increase_us);
-  UROCE_ASSERT(alpha_ > 0 && alpha_ <= 1 && current_ <= target_);
+  alpha_at_ = now + kAlphaPeriod;
+  increase_at_ = now + kIncreasePeriod;
+  UROCE_ASSERT(alpha_ > 0 && alpha_ <= 1);
 }
 
 /// For each period without a CNP. Only the next CNP asks for alpha, so that it is done then.
-void Dcqcn::decrease_alpha(const DcqcnOptions& options, Instant now) {
+void Dcqcn::decrease_alpha(Instant now) {
   if (now < alpha_at_) return;
-  const int64_t periods = (now - alpha_at_).ns / microseconds(options.alpha_us).ns + 1;
-  alpha_ *= std::pow(1 - std::ldexp(1.0, -static_cast<int>(options.gain_shift)), periods);
+  const int64_t periods = (now - alpha_at_).ns / kAlphaPeriod.ns + 1;
+  alpha_ *= std::pow(1 - kGain, periods);
   alpha_ = std::max(alpha_, 1e-9);
 }
 
-void Dcqcn::sent(const DcqcnOptions& options, uint64_t bytes) {
-  const uint64_t stage = uint64_t{options.increase_kib} << 10;
+void Dcqcn::sent(uint32_t bytes) {
   bytes_ += bytes;
-  while (limits_ && bytes_ >= stage) {
-    bytes_ -= stage;
+  while (limits() && bytes_ >= kIncreaseBytes) {
+    bytes_ -= kIncreaseBytes;
     ++byte_stages_;
-    increase(options);
+    increase();
   }
 }
 
-void Dcqcn::increase_by_time(const DcqcnOptions& options, Instant now) {
-  const Duration period = microseconds(options.increase_us);
-  for (uint32_t i = 0; limits_ && now >= increase_at_; ++i) {
+void Dcqcn::advance(Instant now) {
+  for (uint32_t i = 0; limits() && now >= increase_at_; ++i) {
     if (i == kIncreasesMost) {
-      increase_at_ = now + period;
+      increase_at_ = now + kIncreasePeriod;
       return;
     }
-    increase_at_ = increase_at_ + period;
+    increase_at_ = increase_at_ + kIncreasePeriod;
     ++time_stages_;
-    increase(options);
+    increase();
   }
 }
 
 /// Half of the way back to where the rate was, or, after enough stages of one kind or of both, to more.
-void Dcqcn::increase(const DcqcnOptions& options) {
-  if (std::min(time_stages_, byte_stages_) > options.recovery_stages) {
-    target_ += options.hyper_mbps;
-  } else if (std::max(time_stages_, byte_stages_) > options.recovery_stages) {
-    target_ += options.additive_mbps;
+void Dcqcn::increase() {
+  if (std::min(time_stages_, byte_stages_) > kRecoveryStages) {
+    target_ += kHyperMbps;
+  } else if (std::max(time_stages_, byte_stages_) > kRecoveryStages) {
+    target_ += kAdditiveMbps;
   }
-  target_ = std::min<double>(target_, options.line_mbps);
-  current_ = (current_ + target_) / 2;
+  target_ = std::min<double>(target_, line_mbps_);
+  const double rate = (mbps() + target_) / 2;
   // Halving the rest has no end.
   constexpr double kNearlyAll = 0.999;
-  limits_ = current_ < options.line_mbps * kNearlyAll;
+  if (rate < line_mbps_ * kNearlyAll) {
+    limit_rate(rate);
+  } else {
+    limit_nothing();
+  }
 }
 
 }  // namespace uroce::qp

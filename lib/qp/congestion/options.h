@@ -1,51 +1,60 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <initializer_list>
+#include <string_view>
+
+#include "qp/congestion/algorithms.h"
 
 namespace uroce::qp {
 
-/// What decides how fast a queue pair sends.
-enum class CongestionControl : uint8_t {
-  kNone,   // the window alone
-  kDcqcn,  // the CNPs of the peer (dcqcn.h)
-  kSwift,  // how long the peer's answers take (swift.h)
+/// Names a parameter of kCongestionParameters by its key. A key that no row has does not compile.
+struct ParameterName {
+  consteval ParameterName(const char* key) : position(position_of(key)) {}  // NOLINT: stands for the key
+
+  size_t position;
+
+ private:
+  static consteval size_t position_of(std::string_view key) {
+    for (size_t i = 0; i < kCongestionParameters.size(); ++i)
+      if (kCongestionParameters[i].key == key) return i;
+    throw "no row of kCongestionAlgorithms has this parameter";
+  }
 };
 
-/// Parameters of DCQCN, with the names and values of its paper (lib/README.md, wire fact 13).
-struct DcqcnOptions {
-  uint32_t line_mbps = 100'000;  // R_C and R_T at the first CNP; a rate that reaches it is no limit any more
-  bool line_of_port = true;      // takes the place of line_mbps at the next CNP, where the port knows it
-  uint32_t least_mbps = 10;
-  uint32_t additive_mbps = 40;    // R_AI
-  uint32_t hyper_mbps = 400;      // R_HAI
-  uint32_t gain_shift = 8;        // g is 1/2^gain_shift
-  uint32_t alpha_us = 55;         // without a CNP for so long, alpha decreases
-  uint32_t increase_us = 55;      // T
-  uint32_t increase_kib = 10240;  // B
-  uint32_t recovery_stages = 5;   // F
+/// A value for each parameter of kCongestionParameters.
+class CongestionParameters {
+ public:
+  struct Setting {
+    ParameterName name;
+    uint32_t value;
+  };
 
-  [[nodiscard]] bool operator==(const DcqcnOptions&) const = default;
-};
+  constexpr CongestionParameters() {
+    for (size_t i = 0; i < values_.size(); ++i) values_[i] = kCongestionParameters[i].initial;
+  }
+  constexpr CongestionParameters(std::initializer_list<Setting> settings) : CongestionParameters() {
+    for (const Setting& setting : settings) values_[setting.name.position] = setting.value;
+  }
 
-/// Parameters of Swift, with the names and values of its paper (swift.h). The target is above the shortest
-/// round trip, which is the path's own.
-struct SwiftOptions {
-  uint32_t base_us = 0;             // the longest path's round trip without queues; 0: measured
-  uint32_t target_us = 50;          // base target, but for that
-  uint32_t scaling_us = 100;        // fs_range: more for a small window, up to so much
-  uint32_t increase_percent = 100;  // ai, of a packet in a round trip
-  uint32_t beta_percent = 80;       // of what is beyond the target, in a decrease
-  uint32_t decrease_percent = 50;   // max_mdf: no decrease is by more
+  constexpr uint32_t operator[](ParameterName name) const { return values_[name.position]; }
+  // By their places in kCongestionParameters.
+  [[nodiscard]] constexpr uint32_t at(size_t position) const { return values_.at(position); }
+  constexpr void set(size_t position, uint32_t value) { values_.at(position) = value; }
 
-  [[nodiscard]] bool operator==(const SwiftOptions&) const = default;
+  [[nodiscard]] bool operator==(const CongestionParameters&) const = default;
+
+ private:
+  std::array<uint32_t, kCongestionParameterCount> values_{};
 };
 
 struct CongestionOptions {
   CongestionControl control = CongestionControl::kNone;
   uint32_t cnp_interval_us = 50;  // N: between two CNPs of a queue pair; 0: it sends none
   uint8_t cnp_dscp = 48;
-  DcqcnOptions dcqcn = {};
-  SwiftOptions swift = {};
+  CongestionParameters parameters = {};
 
   [[nodiscard]] bool operator==(const CongestionOptions&) const = default;
 };

@@ -1,47 +1,77 @@
 #include "qp/congestion/swift.h"
 
+#include <algorithm>
 #include <cmath>
+#include <new>
 #include <utility>
 
 #include "base/contract.h"
+#include "qp/congestion/options.h"
 
 namespace uroce::qp {
 
-double Swift::rate() const {
+std::unique_ptr<CongestionAlgorithm> make_swift(const CongestionOptions& options) {
+  return std::unique_ptr<CongestionAlgorithm>(
+      new (std::nothrow) Swift({.base = microseconds(options.parameters["base_us"]),
+                                .target = microseconds(options.parameters["target_us"])}));
+}
+
+void Swift::path_changed(uint32_t mtu) {
+  window_ = 1;
+  goal_ = kWindowMost;
+  base_ = newest_ = {};
+  decreased_at_ = Instant{INT64_MIN / 2};
+  based_at_ = {};
+  mtu_ = mtu;
+  drain_trips_ = 0;
+  phase_ = Phase::kFirst;
+  filled_ = false;
+  decide();
+}
+
+/// A window below one packet is time between packets.
+void Swift::decide() {
+  limit_window(window_);
+  if (window_ >= 1) return;
   constexpr double kMbpsOfABytePerNs = 8000;
   const auto ns = static_cast<double>(std::max(newest_, Duration{1}).ns);
-  return window_ * mtu_ * kMbpsOfABytePerNs / ns;
+  limit_rate(window_ * mtu_ * kMbpsOfABytePerNs / ns);
 }
 
 /// Section 3.5, flow scaling: the more flows share a queue, the smaller their windows and the longer the
 /// queue that they need.
-Duration Swift::target(const SwiftOptions& options) const {
-  constexpr double kWindowLeastScaled = 0.1;
-  constexpr double kWindowMostScaled = 100;
+Duration Swift::target() const {
   if (base_ == Duration{}) return {};
-  const double least = 1 / std::sqrt(kWindowMostScaled);
-  const double most = 1 / std::sqrt(kWindowLeastScaled);
+  const double least = 1 / std::sqrt(kScaledMost);
+  const double most = 1 / std::sqrt(kScaledLeast);
   const double part = std::clamp((1 / std::sqrt(window_) - least) / (most - least), 0.0, 1.0);
-  return base_ + microseconds(options.target_us) +
-         nanoseconds(static_cast<int64_t>(part * 1000 * options.scaling_us));
+  return base_ + options_.target + nanoseconds(static_cast<int64_t>(part * static_cast<double>(kScaling.ns)));
 }
 
-void Swift::measured(const SwiftOptions& options, Duration sample, Instant now) {
-  UROCE_ASSERT(sample.ns > 0);
-  newest_ = sample;
-  if (options.base_us != 0) {
-    base_ = microseconds(options.base_us);
+void Swift::acknowledged(Duration round_trip, Instant now) {
+  UROCE_ASSERT(round_trip.ns > 0);
+  newest_ = round_trip;
+  if (options_.base != Duration{}) {
+    base_ = options_.base;
     based_at_ = now;
-  } else if (base_ == Duration{} || sample <= base_) {
-    base_ = sample;
+  } else if (base_ == Duration{} || round_trip <= base_) {
+    base_ = round_trip;
     based_at_ = now;
   }
-  if (phase_ == Phase::kDrains) return measured_drained(now);
-  const Duration target = this->target(options);
-  if (sample > target) {
-    measured_late(options, target, now);
+  if (phase_ == Phase::kDrains) {
+    measured_drained(now);
   } else {
-    grow(options);
+    measured(now);
+  }
+  decide();
+}
+
+void Swift::measured(Instant now) {
+  const Duration target = this->target();
+  if (newest_ > target) {
+    measured_late(target, now);
+  } else {
+    grow();
   }
   if (phase_ == Phase::kSteady && is_base_old(now)) drain();
 }
@@ -60,18 +90,17 @@ void Swift::measured_drained(Instant now) {
   if (drain_trips_ == kDrainTrips) phase_ = Phase::kDoubles;
 }
 
-void Swift::measured_late(const SwiftOptions& options, Duration target, Instant now) {
+void Swift::measured_late(Duration target, Instant now) {
   const double beyond = static_cast<double>((newest_ - target).ns) / static_cast<double>(newest_.ns);
-  const double factor =
-      std::max(1 - options.beta_percent / 100.0 * beyond, 1 - options.decrease_percent / 100.0);
+  const double factor = std::max(1 - kBeta * beyond, 1 - kDecreaseMost);
   if (!decrease(factor, now)) return;
   // The first queue is there: how short the path is without it.
-  const bool first = phase_ == Phase::kDoubles && goal_ == kWindowMost && options.base_us == 0;
+  const bool first = phase_ == Phase::kDoubles && goal_ == kWindowMost && options_.base == Duration{};
   phase_ = Phase::kSteady;
   if (first) drain();
 }
 
-void Swift::grow(const SwiftOptions& options) {
+void Swift::grow() {
   // What was not made use of shows nothing about the path.
   if (!std::exchange(filled_, false)) return;
   switch (phase_) {
@@ -85,7 +114,7 @@ void Swift::grow(const SwiftOptions& options) {
       return;
     case Phase::kDrains:
     case Phase::kSteady:
-      window_ = std::min(window_ + options.increase_percent / 100.0, kWindowMost);
+      window_ = std::min(window_ + kIncrease, kWindowMost);
   }
 }
 
@@ -96,9 +125,9 @@ void Swift::drain() {
   phase_ = Phase::kDrains;
 }
 
-void Swift::timed_out(const SwiftOptions& options, Instant now) {
-  if (decrease(1 - options.decrease_percent / 100.0, now) && phase_ == Phase::kDoubles)
-    phase_ = Phase::kSteady;
+void Swift::timed_out(Instant now) {
+  if (decrease(1 - kDecreaseMost, now) && phase_ == Phase::kDoubles) phase_ = Phase::kSteady;
+  decide();
 }
 
 /// Once in a round trip, for its outcome is seen after so long. True: it was that.

@@ -1,10 +1,9 @@
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 
 #include "base/time.h"
-#include "qp/congestion/options.h"
+#include "qp/congestion/algorithm.h"
 
 namespace uroce::qp {
 
@@ -21,32 +20,36 @@ namespace uroce::qp {
 /// - A flow starts with few packets, which it doubles until the first round trip that is too long.
 /// - A lost packet changes nothing unless it is missed for an ACK timeout: there are paths that lose by
 ///   themselves, and a queue that is long enough to lose shows in round trips before.
-class Swift {
+class Swift : public CongestionAlgorithm {
  public:
-  Swift() = default;
-  /// A window has so many bytes for each packet.
-  explicit Swift(uint32_t mtu) : mtu_(mtu) {}
-
-  /// In packets, a fraction too.
-  [[nodiscard]] double window() const { return window_; }
-  /// In Mbit/s, of a window below one packet.
-  [[nodiscard]] double rate() const;
-  /// The round trip that is aimed at now; 0: none is known.
-  [[nodiscard]] Duration target(const SwiftOptions& options) const;
-
-  /// All of the window was under way.
-  void filled() { filled_ = true; }
-  /// An answer took so long.
-  void measured(const SwiftOptions& options, Duration sample, Instant now);
-  /// An answer did not come within the ACK timeout.
-  void timed_out(const SwiftOptions& options, Instant now);
-
+  // Names and values of the paper (algorithm 1 and section 3.5).
+  static constexpr double kIncrease = 1;                   // ai, packets in a round trip
+  static constexpr double kBeta = 0.8;                     // of what is beyond the target, in a decrease
+  static constexpr double kDecreaseMost = 0.5;             // max_mdf
+  static constexpr Duration kScaling = microseconds(100);  // fs_range: more for a small window, up to so much
+  static constexpr double kScaledLeast = 0.1;              // fs_min_cwnd
+  static constexpr double kScaledMost = 100;               // fs_max_cwnd
+  // Ours.
   static constexpr double kWindowAtFirst = 10;  // behind the first round trip: as TCP's (RFC 6928)
-  static constexpr double kWindowMost = 256;    // SendWindow::kPackets
+  static constexpr double kWindowMost = 256;    // packets that a queue pair may have unanswered
   static constexpr double kWindowLeast = 1.0 / 64;
 
-  /// Moments are on a clock that shows `by` more from now on.
-  void shift(Duration by) { uroce::shift(by, decreased_at_, based_at_); }
+  struct Options {
+    Duration base = {};    // round trip of the longest path without queues; 0: measured
+    Duration target = {};  // base target: the delay by queues, above the base
+  };
+  explicit Swift(const Options& options) : options_(options) {}
+
+  void path_changed(uint32_t mtu) override;
+  void window_filled() override { filled_ = true; }
+  void acknowledged(Duration round_trip, Instant now) override;
+  void timed_out(Instant now) override;
+  void shift(Duration by) override { uroce::shift(by, decreased_at_, based_at_); }
+
+  /// In packets, a fraction too.
+  [[nodiscard]] double packets() const { return window_; }
+  /// The round trip that is aimed at now; 0: none is known.
+  [[nodiscard]] Duration target() const;
 
  private:
   enum class Phase : uint8_t {
@@ -61,13 +64,16 @@ class Swift {
   static constexpr Duration kBaseAgeMost = milliseconds(100);
   static constexpr int64_t kBaseTripsMost = 1000;
 
-  void measured_late(const SwiftOptions& options, Duration target, Instant now);
+  void measured(Instant now);
+  void measured_late(Duration target, Instant now);
   void measured_drained(Instant now);
-  void grow(const SwiftOptions& options);
+  void grow();
   void drain();
+  void decide();
   [[nodiscard]] bool is_base_old(Instant now) const;
   [[nodiscard]] bool decrease(double factor, Instant now);
 
+  const Options options_;
   double window_ = 1;
   double goal_ = kWindowMost;
   Duration base_{};    // the shortest round trip of the path

@@ -3,6 +3,7 @@
 
 #include <cerrno>
 
+#include "arguments.h"
 #include "ends.h"
 
 namespace uroce::verbs_test {
@@ -33,10 +34,19 @@ TEST_F(CongestionControl, IsNoneUnlessConfiguredAndCanBeChanged) {
   }
 }
 
+TEST_F(CongestionControl, HasTheNamesOfTheConfiguration) {
+  EXPECT_STREQ(urocedv_congestion_name(UROCEDV_CONGESTION_NONE), "none");
+  EXPECT_STREQ(urocedv_congestion_name(UROCEDV_CONGESTION_DCQCN), "dcqcn");
+  EXPECT_STREQ(urocedv_congestion_name(UROCEDV_CONGESTION_SWIFT), "swift");
+  errno = 0;
+  EXPECT_EQ(urocedv_congestion_name(none_of<urocedv_congestion_control>()), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+}
+
 TEST_F(CongestionControl, IsRefused) {
   urocedv_qp_congestion congestion{.comp_mask = 1};
   EXPECT_EQ(urocedv_query_qp_congestion(one.qp, &congestion), EINVAL);
-  EXPECT_EQ(urocedv_modify_qp_congestion(one.qp, static_cast<urocedv_congestion_control>(3)), EINVAL);
+  EXPECT_EQ(urocedv_modify_qp_congestion(one.qp, none_of<urocedv_congestion_control>()), EINVAL);
   EXPECT_EQ(of(one).control, UROCEDV_CONGESTION_NONE);
   ibv_qp_init_attr wanted{};
   wanted.send_cq = wanted.recv_cq = one.cq;

@@ -162,6 +162,8 @@ const Row kExtensions[] = {
      [](Objects& o) {
        return urocedv_modify_qp_congestion(o.end.qp, none_of<urocedv_congestion_control>());
      }},
+    {"urocedv_congestion_name", EINVAL,
+     [](Objects&) { return told(urocedv_congestion_name(none_of<urocedv_congestion_control>())); }},
     {"urocedv_free_memory", EINVAL, [](Objects&) { return urocedv_free_memory(nullptr); }},
 };
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
@@ -47,20 +48,8 @@ control = "dcqcn"
 cnp_interval_us = 4
 cnp_dscp = 46
 line_mbps = 25000
-least_mbps = 5
-additive_mbps = 6
-hyper_mbps = 60
-gain_shift = 4
-alpha_us = 7
-increase_us = 300
-increase_kib = 2048
-recovery_stages = 1
 base_us = 12
 target_us = 30
-scaling_us = 0
-increase_percent = 50
-beta_percent = 70
-decrease_percent = 40
 
 [recovery]
 tail_probes = false
@@ -131,25 +120,11 @@ void expect_every_key(const Configuration& c) {
   EXPECT_EQ(c.pollers_per_device, 2);
   EXPECT_FALSE(c.cycle_clock);
   EXPECT_FALSE(c.follow_packets);
-  EXPECT_EQ(c.congestion, (qp::CongestionOptions{.control = qp::CongestionControl::kDcqcn,
-                                                 .cnp_interval_us = 4,
-                                                 .cnp_dscp = 46,
-                                                 .dcqcn = {.line_mbps = 25000,
-                                                           .line_of_port = false,
-                                                           .least_mbps = 5,
-                                                           .additive_mbps = 6,
-                                                           .hyper_mbps = 60,
-                                                           .gain_shift = 4,
-                                                           .alpha_us = 7,
-                                                           .increase_us = 300,
-                                                           .increase_kib = 2048,
-                                                           .recovery_stages = 1},
-                                                 .swift = {.base_us = 12,
-                                                           .target_us = 30,
-                                                           .scaling_us = 0,
-                                                           .increase_percent = 50,
-                                                           .beta_percent = 70,
-                                                           .decrease_percent = 40}}));
+  EXPECT_EQ(c.congestion, (qp::CongestionOptions{
+                              .control = qp::CongestionControl::kDcqcn,
+                              .cnp_interval_us = 4,
+                              .cnp_dscp = 46,
+                              .parameters = {{"line_mbps", 25000}, {"base_us", 12}, {"target_us", 30}}}));
   EXPECT_FALSE(c.tail_probes);
   EXPECT_FALSE(c.selective_repeat);
   EXPECT_EQ(faults::to_text(c.faults.at(1)), "delay=100us,for=2s");
@@ -222,20 +197,8 @@ TEST(Configuration, TakesEveryKeyFromTheCommandLineToo) {
       {"congestion.cnp_interval_us", "4"},
       {"congestion.cnp_dscp", "46"},
       {"congestion.line_mbps", "25000"},
-      {"congestion.least_mbps", "5"},
-      {"congestion.additive_mbps", "6"},
-      {"congestion.hyper_mbps", "60"},
-      {"congestion.gain_shift", "4"},
-      {"congestion.alpha_us", "7"},
-      {"congestion.increase_us", "300"},
-      {"congestion.increase_kib", "2048"},
-      {"congestion.recovery_stages", "1"},
       {"congestion.base_us", "12"},
       {"congestion.target_us", "30"},
-      {"congestion.scaling_us", "0"},
-      {"congestion.increase_percent", "50"},
-      {"congestion.beta_percent", "70"},
-      {"congestion.decrease_percent", "40"},
       {"recovery.tail_probes", "false"},
       {"recovery.selective", "false"},
       {"faults.rules", "device=uroce0,loss=1%,seed=7;delay=100us,for=2s"},
@@ -257,12 +220,46 @@ TEST(Configuration, TakesEveryKeyFromTheCommandLineToo) {
 }
 
 TEST(Configuration, DescribesEveryKeyItTakes) {
-  EXPECT_EQ(configuration_keys().size(), 54u);
+  EXPECT_EQ(configuration_keys().size(), 42u);
   for (const KeyDescription& key : configuration_keys()) {
     EXPECT_FALSE(key.type.empty());
     EXPECT_FALSE(key.help.empty());
     EXPECT_NE(kEveryKey.find(key.path.substr(key.path.find('.') + 1)), std::string_view::npos) << key.path;
   }
+}
+
+/// One row of qp/congestion/algorithms.h makes the choice and the keys of an algorithm, with their limits.
+TEST(Configuration, AlgorithmsOfCongestion_ExpectTheirKeysFromTheirTable) {
+  const auto description_of = [](std::string_view path) {
+    const auto keys = configuration_keys();
+    const auto it = std::ranges::find(keys, path, &KeyDescription::path);
+    return it == keys.end() ? KeyDescription{} : *it;
+  };
+  EXPECT_EQ(description_of("congestion.control").type, "none, dcqcn or swift");
+  for (size_t i = 0; i < qp::kCongestionParameters.size(); ++i) {
+    const qp::NamedParameter& parameter = qp::kCongestionParameters[i];
+    const std::string path = "congestion." + std::string(parameter.key);
+    const std::string help(description_of(path).help);
+    EXPECT_TRUE(help.starts_with(std::string(parameter.algorithm) + ": " + std::string(parameter.help)))
+        << help;
+    const auto set = [&](int64_t value) { return apply_override({}, path, std::to_string(value)); };
+    EXPECT_EQ(Configuration{}.congestion.parameters.at(i), parameter.initial);
+    EXPECT_EQ(set(parameter.most)->congestion.parameters.at(i), parameter.most);
+    EXPECT_EQ(set(parameter.least)->congestion.parameters.at(i), parameter.least);
+    const auto refused = set(int64_t{parameter.most} + 1);
+    ASSERT_FALSE(refused);
+    EXPECT_NE(refused.error().message.find("must be from"), std::string::npos) << refused.error().message;
+    EXPECT_FALSE(set(int64_t{parameter.least} - 1));
+  }
+}
+
+TEST(Configuration, ConstantsOfCongestionAlgorithms_ExpectThemToBeNoKeys) {
+  const auto in_a_file = parse_configuration("[congestion]\ngain_shift = 8\n", "site.toml");
+  ASSERT_FALSE(in_a_file);
+  EXPECT_EQ(in_a_file.error().message, "site.toml:2: congestion.gain_shift: unknown key");
+  const auto as_an_option = apply_override({}, "congestion.beta_percent", "80");
+  ASSERT_FALSE(as_an_option);
+  EXPECT_EQ(as_an_option.error().message, "congestion.beta_percent: unknown key");
 }
 
 class Environment : public testing::Test {

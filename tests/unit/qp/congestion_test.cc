@@ -59,12 +59,11 @@ TEST_F(Congestion, AnIntervalOfZero_ExpectNoCnp) {
   EXPECT_EQ(counter(Counter::kRxCe), 1u);
 }
 
-/// After the first CNP the rate stays what that makes of it: 100 Mbit/s, 80 ns for a byte.
+/// The first CNP makes a rate of 8 Gbit/s, a nanosecond for a byte, and the next increase is 55 us away.
 class RateOfDcqcn : public QueuePairTest {
  protected:
   RateOfDcqcn() {
-    transport.congestion = {.control = CongestionControl::kDcqcn,
-                            .dcqcn = {.line_mbps = 200, .increase_us = 1'000'000}};
+    transport.congestion = {.control = CongestionControl::kDcqcn, .parameters = {{"line_mbps", 16'000}}};
     queue_pair = std::make_unique<LazyQueuePair>(options);
   }
 
@@ -81,7 +80,7 @@ class RateOfDcqcn : public QueuePairTest {
       ASSERT_EQ(sent.size(), 1u) << "packet " << i;
       EXPECT_EQ(sent[0].packet.traffic_class, 2) << "ECT(0)";
       if (i + 1 == count) break;
-      const Duration paced{static_cast<int64_t>(sent[0].frame.size() * 80)};
+      const Duration paced{static_cast<int64_t>(sent[0].frame.size())};
       const Instant due = turn.now + paced;
       advance(paced - nanoseconds(1));
       EXPECT_TRUE(pump().empty());
@@ -125,7 +124,7 @@ TEST_F(RateOfDcqcn, ACnpOfAnotherAddressChangesNothing) {
   EXPECT_EQ(pump().size(), 8u);
 }
 
-/// The first CNP then makes 50 Mbit/s of it, and 160 ns for a byte.
+/// The first CNP makes 4 Gbit/s of the port's speed, and 2 ns for a byte.
 TEST_F(RateOfDcqcn, TheSpeedOfThePortIsThatOfTheLineUnlessOneIsConfigured) {
   const auto wait_for_second = [this] {
     bring_up();
@@ -135,11 +134,13 @@ TEST_F(RateOfDcqcn, TheSpeedOfThePortIsThatOfTheLineUnlessOneIsConfigured) {
     EXPECT_EQ(sent.size(), 1u);
     return (queue_pair->deadline() - turn.now).ns / static_cast<int64_t>(sent.at(0).frame.size());
   };
-  turn.line_mbps = 100;
-  EXPECT_EQ(wait_for_second(), 160);
-  transport.congestion.dcqcn.line_of_port = false;
+  turn.line_mbps = 8000;
+  transport.congestion.parameters = {};
   queue_pair = std::make_unique<LazyQueuePair>(options);
-  EXPECT_EQ(wait_for_second(), 80);
+  EXPECT_EQ(wait_for_second(), 2);
+  transport.congestion.parameters = {{"line_mbps", 16'000}};
+  queue_pair = std::make_unique<LazyQueuePair>(options);
+  EXPECT_EQ(wait_for_second(), 1);
 }
 
 TEST_F(RateOfDcqcn, AnotherAlgorithmTakesOverAtOnce) {
@@ -147,7 +148,7 @@ TEST_F(RateOfDcqcn, AnotherAlgorithmTakesOverAtOnce) {
   receive_cnp();
   post(queue::SendOperation::kWrite, 8 * kMtu);
   EXPECT_EQ(pump().size(), 1u);
-  EXPECT_EQ(queue_pair->congestion().mbps, 100);
+  EXPECT_EQ(queue_pair->congestion().mbps, 8000);
   EXPECT_EQ(queue_pair->congestion().cnps, 1u);
   ASSERT_EQ(queue_pair->set_congestion_control(CongestionControl::kNone), 0);
   EXPECT_EQ(queue_pair->congestion().mbps, 0);

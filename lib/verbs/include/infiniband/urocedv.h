@@ -463,7 +463,7 @@ void urocedv_wr_flush(struct ibv_qp_ex* qp, uint32_t rkey, uint64_t remote_addr,
 /* Congestion control */
 
 /* What decides how fast a queue pair sends. A new one has what the configuration says (congestion.control),
- * and the parameters of each are the configuration's. */
+ * and the parameters of each are the configuration's. urocedv_congestion_name lists all that there are. */
 enum urocedv_congestion_control {
   UROCEDV_CONGESTION_NONE = 0,  /* its window alone */
   UROCEDV_CONGESTION_DCQCN = 1, /* CNPs of its peer, which follow marks (ECN); it sends ECT(0) */
@@ -484,8 +484,12 @@ struct urocedv_qp_congestion {
 int urocedv_query_qp_congestion(struct ibv_qp* qp, struct urocedv_qp_congestion* congestion);
 
 /* Another algorithm, or the same, which begins anew; it stays what it is when the queue pair is reset. In any
- * state, and while it sends. EINVAL: of UD, which has none. EOPNOTSUPP: SWIFT on UC. */
+ * state, and while it sends. EINVAL: of UD, which has none. EOPNOTSUPP: one by round trips (SWIFT) on UC. */
 int urocedv_modify_qp_congestion(struct ibv_qp* qp, enum urocedv_congestion_control control);
+
+/* The name that congestion.control has for an algorithm. Algorithms have the numbers from 0 on. EINVAL: none
+ * has this one. */
+const char* urocedv_congestion_name(enum urocedv_congestion_control control);
 
 #ifdef __cplusplus
 }
