@@ -98,7 +98,7 @@ void handle_signals() {
   std::signal(SIGPIPE, SIG_IGN);
 }
 
-/// Each program takes two descriptors.
+/// Each program takes four descriptors.
 void raise_descriptor_limit() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;

@@ -131,8 +131,12 @@ void Service::round() {
       if ((event.events & EPOLLIN) != 0 && !program->ended) read_from(*program);
     }
   }
-  // After the messages of those that are connected, most of which attach and give their places up.
-  if (connects) accept_all();
+  if (connects) {
+    // Behind the messages of those that are connected, most of which attach, and the ends of others: both
+    // give places up.
+    sweep();
+    accept_all();
+  }
   look_at_deadlines();
   for (auto& [id, program] : programs_) update_interest(*program);
   sweep();
@@ -206,8 +210,7 @@ void Service::look_at_deadlines() {
     fail(*late, ETIMEDOUT, "the other program does not answer");
   if (now_ >= disconnect_at_) disconnect();
   if (now_ >= accept_at_) {
-    accept_at_ = kNever;
-    watch(socket_.get(), kListener);
+    accept_at_ = watch(socket_.get(), kListener) ? kNever : now_ + kAcceptPause;
   }
   if (now_ >= next_tick_) {
     next_tick_ = now_ + kTick;

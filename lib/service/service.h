@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/values/result.h"
@@ -112,9 +113,11 @@ class Service {
   void sweep();
 
   // Connections until they attach (connections.cc).
+  using UnattachedOfProcess = std::map<std::pair<uid_t, pid_t>, size_t>;
   void accept_all();
-  void accept_one(Descriptor connection);
-  void end_oldest_unattached(std::optional<uid_t> user);
+  void accept_one(Descriptor connection, UnattachedOfProcess& unattached);
+  [[nodiscard]] bool is_unattached(const Program& program) const;
+  void end_oldest_unattached(std::optional<uid_t> user, UnattachedOfProcess& unattached);
   void end_late_unattached();
 
   // Descriptors that programs send (descriptors.cc).

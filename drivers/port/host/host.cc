@@ -109,10 +109,18 @@ auto with_own_service(const std::string& path, Use use) -> decltype(use(path)) {
   }
 }
 
+/// A service that is busy (many programs of the user begin at once) is asked again for a while.
 template <typename Use>
 auto with_service(const Arguments& arguments, Use use) -> decltype(use(std::string())) {
-  return arguments.socket ? with_named_service(*arguments.socket, use)
-                          : with_own_service(service_socket_path(), use);
+  constexpr int kBusyMs = 2'000;
+  constexpr auto kPause = std::chrono::milliseconds(20);
+  const Deadline deadline = deadline_in(kBusyMs);
+  for (;;) {
+    auto result = arguments.socket ? with_named_service(*arguments.socket, use)
+                                   : with_own_service(service_socket_path(), use);
+    if (result || result.error().code != EAGAIN || std::chrono::steady_clock::now() > deadline) return result;
+    std::this_thread::sleep_for(kPause);
+  }
 }
 
 class HostPort final : public port::Port {

@@ -10,7 +10,7 @@ namespace uroce {
 
 /// A descriptor that a forked child closes before fork() returns there, or what is at its other end would not
 /// notice that this process has died. A program may close what it does not know; what has got the number then
-/// stays open.
+/// stays open, if that has an inode of its own (anonymous files of the kernel share one).
 class UninheritedDescriptor {
  public:
   UninheritedDescriptor() = default;

@@ -234,8 +234,10 @@ Result<QueuePairHandle*> make_queue_pair(const QueuePairOptions& options, const 
     if (Status status = check_poller(state.choose_poller(options), options); !status) return status.error();
   }
   const size_t max = device.queue_pairs_max();
-  const std::optional<QpNumber> number = take_number(state, max);
+  // Made before there is a number to give back.
   Error refusal{ENOMEM, "no queue pair left"};
+  Error no_memory{ENOMEM, "no memory for the queues"};
+  const std::optional<QpNumber> number = take_number(state, max);
   if (!number) return refusal;
   try {
     const std::lock_guard guard(state.mutex);
@@ -246,7 +248,7 @@ Result<QueuePairHandle*> make_queue_pair(const QueuePairOptions& options, const 
                                             std::move(rings), poller, state));
     if (!fits) refusal = fits.error();
   } catch (const std::bad_alloc&) {
-    refusal = {ENOMEM, "no memory for the queues"};
+    refusal = std::move(no_memory);
   }
   state.queue_pairs.give_back(*number, state.clock(), QueuePairTable::Known::kToNobody);
   return refusal;

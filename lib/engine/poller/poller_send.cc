@@ -86,7 +86,7 @@ bool Poller::begin_use_by_post(QueuePairEntry& entry) {
                         .frames = frames,
                         .frame_bytes = frames > 0 ? tx_.last_length() : 0,
                         .more = more,
-                        .awaits_responses = !more && entry.queue_pair.used()->awaits_responses()});
+                        .awaits_responses = !more && frames > 0 && entry.queue_pair.used()->awaits_responses()});
   turn_.shared = senders_.mixed();
 }
 

@@ -318,8 +318,8 @@ Pumped QueuePair::pump_requests(Turn& turn, uint32_t budget) {
 bool QueuePair::answer(Turn& turn, uint32_t budget) {
   if (send_.connection.stalled && !resume(turn)) [[unlikely]]
     return true;
-  // What is owed before the end does not wait for its time.
-  send_.connection.congestion.reset();
+  // What is owed before the end does not wait for its time. The algorithm stays, for the end may be refused.
+  begin_congestion();
   send_.connection.acks.ends();
   return responder().pump(turn, budget).more;
 }

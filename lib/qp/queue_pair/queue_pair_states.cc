@@ -276,6 +276,7 @@ void QueuePair::change_state(Turn& turn) {
 void QueuePair::end(Turn& turn) {
   UROCE_ASSERT(state() == State::kErr);
   send_.connection.attributes.draining = false;
+  send_.connection.acks.ends();
   send_.recovery.reset();
   flush(turn);
   if (send_.connection.receives.are_shared()) send_.connection.raise(Event::kLastReceive);

@@ -123,6 +123,8 @@ bool LossRecovery::may_go_alone() {
 
 void LossRecovery::go_alone(Psn end) {
   UROCE_ASSERT(phase_ != Phase::kRnrWait);
+  // Packets that were probed for one by one say nothing of this gap.
+  if (phase_ != Phase::kSelective) gaps_ = 0;
   phase_ = Phase::kSelective;
   due_end_ = end;
   oldest_due_ = true;
@@ -226,7 +228,7 @@ void LossRecovery::advance_alone(Instant now) {
   if (send_.window.unanswered() == 0 || !resent_.cumulative || (!selective && !alone)) return end_alone();
   gaps_ = alone ? static_cast<uint8_t>(gaps_ + 1) : uint8_t{0};
   // So many are not lost one behind the other: the peer buffers nothing, or nothing any more.
-  if (gaps_ == (selective ? buffering_.gaps_max() : PeerBuffering::kGapsMax)) {
+  if (gaps_ >= (selective ? buffering_.gaps_max() : PeerBuffering::kGapsMax)) {
     if (selective) buffering_.refute();
     return start_over();
   }

@@ -4,6 +4,8 @@
 #include <poll.h>
 
 #include <atomic>
+#include <chrono>
+#include <memory>
 #include <thread>
 
 namespace uroce::memory_export {
@@ -16,9 +18,11 @@ struct Pieces {
 
 std::atomic<bool> at_work{false};
 std::atomic<bool> may_go_on{false};
+std::atomic<int> newest{0};  // number of the job that a piece was done of last
 
 /// One piece, once it may. The result is the number.
 std::optional<int> do_piece(Pieces& job) {
+  newest = job.number;
   at_work = true;
   while (!may_go_on) std::this_thread::yield();
   return --job.left == 0 ? std::optional(job.number) : std::nullopt;
@@ -28,7 +32,10 @@ using Worker = BackgroundThread<Pieces, int>;
 
 class BackgroundThreadTest : public ::testing::Test {
  protected:
-  BackgroundThreadTest() { at_work = may_go_on = false; }
+  BackgroundThreadTest() {
+    at_work = may_go_on = false;
+    newest = 0;
+  }
   /// The thread has taken the first job, and holds on there.
   static void begin(Worker& worker, const Pieces& job) {
     worker.submit(job);
@@ -61,10 +68,17 @@ TEST_F(BackgroundThreadTest, MoreThanMayWait_ExpectTheFirstForgotten) {
 }
 
 TEST_F(BackgroundThreadTest, EndWithJobsThatWait_ExpectThemNotDone) {
-  Worker worker(do_piece);
-  begin(worker, {1, 1000});
-  worker.submit({2});
-  may_go_on = true;
+  auto worker = std::make_unique<Worker>(do_piece);
+  begin(*worker, {1});
+  worker->submit({2});
+  // Job 1 is over some time after the end of the thread was asked for.
+  std::jthread later([] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    may_go_on = true;
+  });
+  worker.reset();
+  EXPECT_TRUE(may_go_on) << "the end waits for the piece under way";
+  EXPECT_EQ(newest, 1);
 }
 
 }  // namespace

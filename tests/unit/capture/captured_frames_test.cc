@@ -154,7 +154,7 @@ TEST(CapturedFrames, UnsoundMemory_ExpectAnErrorAndTheOthers) {
 
 TEST(CapturedFrames, MoreThanAUserMayHave_ExpectARefusalUntilSomeHaveEnded) {
   std::vector<Capturing> programs;
-  for (uint32_t i = 0; i < CapturedFrames::kRingsOfUserMax / 64 + 1; ++i) programs.emplace_back(1, 64, 64);
+  for (uint32_t i = 0; i < CapturedFrames::kRingsOfUserMax / 64 + 1; ++i) programs.emplace_back(2, 64, 64);
   CapturedFrames frames(kBegin);
   int pid = 0;
   for (; pid + 1 < static_cast<int>(programs.size()); ++pid)

@@ -143,6 +143,17 @@ TEST_F(RateOfDcqcn, TheSpeedOfThePortIsThatOfTheLineUnlessOneIsConfigured) {
   EXPECT_EQ(wait_for_second(), 1);
 }
 
+TEST_F(RateOfDcqcn, AnEndThatIsRefusedLeavesTheAlgorithm) {
+  bring_up();
+  receive_cnp();
+  EXPECT_FALSE(queue_pair->answer(turn, 16)) << "nothing is owed";
+  EXPECT_EQ(queue_pair->congestion().mbps, 0) << "nothing is held back until then";
+  receive_cnp();
+  post(queue::SendOperation::kWrite, 4 * kMtu);
+  expect_one_at_a_time(4);
+  EXPECT_EQ(queue_pair->congestion().cnps, 2u);
+}
+
 TEST_F(RateOfDcqcn, AnotherAlgorithmTakesOverAtOnce) {
   bring_up();
   receive_cnp();

@@ -288,6 +288,27 @@ TEST_F(RecoveryPhase, AProbeBehindAGapThatWasHandledLeavesNaksEchoes) {
   expect(Phase::kProbe, Next::kOnward);
 }
 
+TEST_F(RecoveryPhase, APacketThatWasProbedForIsNoGapOfTheNakThatFollows) {
+  send(3);
+  turn.now = turn.now + milliseconds(1);
+  recovery.sequence_nak(turn);
+  send_oldest();
+  turn.now = turn.now + milliseconds(1);
+  acknowledge(kFirst);  // a peer that does not buffer
+  send_again();
+  acknowledge(kFirst + 2);
+  send(4);
+  expire();
+  expect(Phase::kProbe, Next::kOldest);
+  send_oldest();
+  acknowledge(kFirst + 3);
+  recovery.sequence_nak(turn);
+  expect(Phase::kSelective, Next::kOldest);
+  send_oldest();
+  acknowledge(kFirst + 4);
+  expect(Phase::kGoBackN, Next::kOnward);
+}
+
 TEST_F(RecoveryPhase, AProbeForAGapStaysSelective) {
   learn();
   send(4);

@@ -4,16 +4,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/support/soon.h"
@@ -192,31 +194,59 @@ TEST(Quotas, ConnectionsThatSayNothingAreFewAndShort) {
   EXPECT_EQ(next.attach().type, MessageType::kAttached);
 }
 
-// Programs of one user: one process opens connections as fast as it can, and others attach, each at its first
-// attempt.
+/// A process that connects again and again, and has `kept` of its connections open. It writes a byte for
+/// each, and allocates nothing: it has been forked from a process with threads.
+[[noreturn]] void connect_in_a_loop(const std::string& path, size_t kept, std::chrono::microseconds pause,
+                                    int written) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  std::array<int, 500> open{};
+  open.fill(-1);
+  sockaddr_un address{.sun_family = AF_UNIX};
+  path.copy(address.sun_path, sizeof address.sun_path - 1);
+  for (size_t next = 0;; next = (next + 1) % (kept + 1)) {
+    if (open[next] >= 0) close(open[next]);
+    open[next] = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    const bool connected =
+        connect(open[next], reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+    if (connected && write(written, "c", 1) < 0) _exit(1);
+    if (kept == 0) close(std::exchange(open[next], -1));
+    std::this_thread::sleep_for(pause);
+  }
+}
+
+/// Waits until so many bytes came.
+void expect_bytes(int descriptor, size_t count) {
+  std::array<char, 64> bytes{};
+  while (count > 0) {
+    const ssize_t got = read(descriptor, bytes.data(), std::min(count, bytes.size()));
+    ASSERT_GT(got, 0);
+    count -= static_cast<size_t>(got);
+  }
+}
+
+// Programs of one user: one process connects in a loop, and others attach, each at its first attempt.
 TEST(Quotas, AProcessThatConnectsInALoopHoldsUpNoOther) {
-  RunningService service;
-  const pid_t flood = fork();
-  ASSERT_GE(flood, 0);
-  if (flood == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    std::deque<Descriptor> open;
-    while (true) {
-      open.emplace_back(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-      sockaddr_un address{.sun_family = AF_UNIX};
-      service.path().copy(address.sun_path, sizeof address.sun_path - 1);
-      connect(open.back().get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
-      if (open.size() > 500) open.pop_front();
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  for (const auto& [kept, pause] : {std::pair{size_t{400}, std::chrono::microseconds(1000)},
+                                    {size_t{0}, std::chrono::microseconds(100)}}) {
+    RunningService service;
+    std::array<int, 2> ends{};
+    ASSERT_EQ(pipe(ends.data()), 0);
+    const Descriptor written(ends[0]);
+    Descriptor writes(ends[1]);
+    const std::string path = service.path();
+    const pid_t flood = fork();
+    ASSERT_GE(flood, 0);
+    if (flood == 0) connect_in_a_loop(path, kept, pause, writes.get());
+    writes = {};
+    expect_bytes(written.get(), 200);
+    for (int i = 0; i < 10; ++i) {
+      FakeProgram honest(path);
+      EXPECT_EQ(honest.attach().type, MessageType::kAttached) << "program " << i << ", kept " << kept;
+      expect_bytes(written.get(), 10);
     }
+    kill(flood, SIGKILL);
+    waitpid(flood, nullptr, 0);
   }
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));
-  for (int i = 0; i < 20; ++i) {
-    FakeProgram honest(service.path());
-    EXPECT_EQ(honest.attach().type, MessageType::kAttached) << "program " << i;
-  }
-  kill(flood, SIGKILL);
-  waitpid(flood, nullptr, 0);
 }
 
 TEST(Quotas, AConnectionThatAsksAndDoesNotAttachIsShort) {

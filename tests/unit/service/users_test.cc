@@ -1,3 +1,4 @@
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -92,6 +93,13 @@ TEST_F(Users, EachSeesItsOwnProgramsAndHowManyOthersThereAre) {
 }
 
 TEST_F(Users, AllPlacesOfConnectionsAreTaken_ExpectTheOldestOfOneUserToGiveWay) {
+  // Each connection has a socket and a memory here, and a descriptor of the service's.
+  rlimit limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  if (limit.rlim_max < 2048)
+    GTEST_SKIP() << "RLIMIT_NOFILE is " << limit.rlim_max << ", and 2,048 are wanted";
+  limit.rlim_cur = limit.rlim_max;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
   const auto service = make();
   std::vector<std::unique_ptr<FakeProgram>> silent;
   for (uid_t user = 1; silent.size() < 512; ++user) {
