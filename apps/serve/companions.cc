@@ -1,3 +1,4 @@
+// Decision: companions are made by fork(), with PR_SET_PDEATHSIG, so that none outlives a killed service.
 #include "apps/serve/companions.h"
 
 #include <fcntl.h>

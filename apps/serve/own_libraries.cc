@@ -1,3 +1,5 @@
+// Decision: uroce-serve links no shared verbs library, and leaves the one that `uroce run` preloads. Else
+// DPDK's mlx drivers would find that instead of rdma-core's.
 #include "apps/serve/own_libraries.h"
 
 #include <unistd.h>

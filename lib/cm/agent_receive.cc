@@ -1,3 +1,15 @@
+// Decision: a stale REQ is one whose source address, CA GUID and queue pair number are a live connection's,
+// and is refused (reason 10). It ends an established connection only if it came from the same Ethernet
+// address. Cost: a peer that forges all of them ends it.
+//
+// Decision: a stale REQ ends no connection of another program of its host, since each agent knows its own
+// only. Cost: that connection ends by retries.
+//
+// Decision: an answer counts only with the transaction id of its exchange (exchange.h). Numbers can be
+// guessed; our ids are a keyed hash. Cost: a peer that breaks IBTA 12.6 is ignored (AgentCounters::foreign).
+//
+// Decision: a connection uses the primary path of its REQ, without ECN bits, which in the datagram are marks
+// of the network. Linux keeps those of the path; no cost is known.
 #include <algorithm>
 #include <concepts>
 

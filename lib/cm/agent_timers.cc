@@ -1,3 +1,8 @@
+// Decision: our clock bounds a REP, not the peer's REQ. In Linux one spoofed REQ costs 16 REPs and a place
+// for 77 s. Cost: a client without MRAs that needs more than 8 s for its RTU is refused.
+//
+// Decision: in a full table the oldest released connection in TIMEWAIT gives way. Otherwise fast clients fail
+// with ENOMEM. Cost: less protection from late messages.
 #include <algorithm>
 
 #include "cm/agent.h"

@@ -1,3 +1,10 @@
+// Decision: communication ids begin at a random generation and index, and the salt of the lists is never
+// sent. A restarted program does not meet its predecessor's TIMEWAIT, and peers cannot choose numbers that
+// hash to one list.
+//
+// Decision: behind a service the ids of each program begin with a prefix of its own (AgentOptions::prefix).
+// The service needs no table of connections. Cost: an id comes back after 32 connections in its place, not
+// 4096.
 #include "cm/connection_table.h"
 
 #include <bit>

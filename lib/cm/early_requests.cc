@@ -1,3 +1,5 @@
+// Decision: a request without a listener waits before it is refused. A server may listen again a moment later
+// (perftest `-R`). Cost: refusals are 50 ms late.
 #include "cm/early_requests.h"
 
 #include <algorithm>

@@ -1,3 +1,9 @@
+// Decision: half-open connections are bounded, and a host with many gives way to a host with fewer. One
+// address could fill a backlog, and a fixed share would refuse a thousand processes of one host. Cost: a
+// displaced REQ is repeated by its peer; an accepted one ends by a REJ and UNREACHABLE.
+//
+// Decision: all programs of a host count as one host, because only addresses tell peers apart. Cost: a
+// program that floods a listener keeps out the others of its host.
 #include "cm/half_open.h"
 
 #include <bit>

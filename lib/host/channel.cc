@@ -1,3 +1,8 @@
+// Decision: a descriptor carries its sequence number, instead of an index beside the ring. The receiver reads
+// one foreign cache line less.
+//
+// Decision: a descriptor says which program has sent the frame, and only the service's word counts, because
+// it checks senders. Cost: a sequence number has 21 bits; the ring needs 10.
 #include "host/channel.h"
 
 namespace uroce::host {

@@ -1,3 +1,5 @@
+// Decision: the numbers of a program are a block of 2^12 at least, and its communication ids have the same
+// upper bits. One shift says whose a frame is.
 #include "host/number_blocks.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Decision: frames lie in the memory of their sender. A receiver need not copy a long payload before it is
+// placed (port/frame_body.h). A sender that changes it meanwhile sends another payload.
 #include "host/own_memory.h"
 
 #include <cstring>

@@ -1,3 +1,5 @@
+// Decision: a tool opens a memory by O_PATH first, and for reading only when it is a memfd of the right name.
+// A FUSE file, a device or a leased file would block or notice its opener. Cost: two more system calls.
 #include "host/process_memory.h"
 
 #include <dirent.h>

@@ -1,3 +1,11 @@
+// Decision: a VLAN belongs to an address of the configuration, and each VLAN has neighbours of its own. The
+// link-local address is untagged.
+//
+// Decision: groups are joined in every VLAN with an address of ours, since a GID names no VLAN. Members tell
+// VLANs apart by the tag in the completion.
+//
+// Decision: in a VLAN without a link-local address of ours, MLD reports come from that of the MAC. Routers
+// drop reports with another source (RFC 3810 5.2.13).
 #include "net/links.h"
 
 #include <algorithm>

@@ -1,3 +1,8 @@
+// Decision: a query about sources of a group is answered as one about the group. We receive from all sources,
+// and nothing of the list is stored.
+//
+// Decision: an IGMP query needs no router alert and may have any TTL, as in Linux, since old queriers send no
+// alert. An MLD query must have both right. Cost: an IGMP query may come from beyond the link.
 #include "net/membership_message.h"
 
 #include <algorithm>

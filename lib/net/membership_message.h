@@ -10,7 +10,7 @@
 
 // The messages by which routers and snooping switches learn which multicast groups hosts on a link receive:
 // IGMP for IPv4 (RFC 1112, 2236, 3376) and MLD for IPv6 (RFC 2710, 3810). We understand queries and write
-// reports; reports of others are not read (lib/net/README.md).
+// reports; reports of others are not read (memberships.cc).
 namespace uroce::net {
 
 enum class MembershipProtocol : uint8_t { kIgmpV1, kIgmpV2, kIgmpV3, kMldV1, kMldV2 };

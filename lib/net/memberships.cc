@@ -4,6 +4,10 @@
 //
 // Two bounds hold whatever queriers send: a group is reported to them ten times a second at most, and
 // reports of all groups leave kReportsMax each kReportsEvery at most.
+//
+// Decision: reports of other hosts are not read, and suppress none of ours. A snooping switch wants one from
+// each port (RFC 4541 2.1.1), and a forged one could end what we receive. Cost: more reports and leave
+// messages to older queriers.
 #include "net/memberships.h"
 
 #include <algorithm>

@@ -1,4 +1,15 @@
 // From rdma_bind_addr to rdma_listen: which device and port an id has, and where its peer is.
+//
+// Decision: 127.0.0.0/8 and ::1 mean this host. Both ends use the first address of that family, or the one
+// that the other end named. The REQ's private data carry what the program said, and a listener at 127.0.0.1
+// hears only this host.
+//
+// Decision: the unspecified address as destination means the bound address, else the loopback address. It
+// reaches listeners of the process; on a shared device, of all programs.
+//
+// Decision: the zone of a link-local address is the interface of GID 0; an unknown one is ENODEV, as in
+// Linux. One that contradicts the bound address is EINVAL, as for sockets. Without a zone the first device
+// with a way is taken.
 #include <infiniband/ib.h>
 
 #include <algorithm>

@@ -1,3 +1,12 @@
+// Decision: events wait in a map, and the pipe has one byte while there are any, so that a program can poll
+// the channel. No byte is written while a thread looks for events. A forked child leaves its parent's byte
+// alone, unless it looks for events in the channel.
+//
+// Decision: a caller on a destroyed channel waits for ever. rping's thread may come just after its
+// destruction, and an error would end the program. Cost: that channel is never freed.
+//
+// Decision: rdma_create_event_channel opens the devices. Otherwise the first rdma_resolve_addr would start
+// EAL in an event loop. A device that cannot be opened fails only the call that needs it.
 #include "rdmacm/channel.h"
 
 #include <unistd.h>

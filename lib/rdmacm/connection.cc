@@ -1,3 +1,11 @@
+// Decision: explicit READ depths of rdma_accept hold within the device's limits. RDMA_MAX_INIT_DEPTH,
+// RDMA_MAX_RESP_RES and no parameters mean the least of REQ and device.
+//
+// Decision: rdma_disconnect of a connection that is over returns 0, as in Linux. An id that was never
+// connected, or is of UD, gets EINVAL.
+//
+// Decision: a `qp_num` of another live program of the service is EINVAL. The service would drop the message,
+// and the caller wait in vain. Cost: no daemon can connect for other programs.
 #include "rdmacm/connection.h"
 
 #include <infiniband/ib.h>

@@ -1,4 +1,7 @@
 // rdma_get_cm_event, and what waits as it does.
+//
+// Decision: rdma_get_cm_event turns the pollers before it sleeps, where calls turn them. A peer that is awake
+// answers meanwhile, and no thread has to be woken. Cost: up to 100 us of CPU.
 #include <fcntl.h>
 
 #include <cerrno>

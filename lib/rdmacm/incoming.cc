@@ -1,4 +1,10 @@
 // What pollers tell: the communication manager's events and found addresses, as events of ids.
+//
+// Decision: a request that ends before the program has seen it leaves the channel. Otherwise peers could fill
+// it by REQs and REJs. Cost: a walk over the listener's unread events.
+//
+// Decision: the READ depths of a REP bind the client, even to more than it asked for, as in Linux. Cost: a
+// server that demands too much gets a remote invalid request error.
 #include <infiniband/ib.h>
 
 #include <cerrno>

@@ -1,3 +1,5 @@
+// Decision: rdma_leave_multicast withdraws the join event, or waits for its acknowledgement. The program may
+// free its context afterwards.
 #include "rdmacm/multicast.h"
 
 #include <algorithm>

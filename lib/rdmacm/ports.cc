@@ -1,3 +1,6 @@
+// Decision: a port is unique for all programs that share a device, by a table that the service keeps for
+// each. An id at 0.0.0.0, [::] or a loopback address has its port in the tables of all open devices. Cost: a
+// message to the service for each table.
 #include "rdmacm/ports.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Decision: rdma_accept resolves no Ethernet address. Queue pair and REP use the known neighbour, else the
+// sender of the REQ, so strangers make no server wait.
 #include "rdmacm/queue_pair.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Decision: an address of AF_IB is a GID with a service id, since libfabric names devices so. The private
+// data then carry no addresses.
 #include "rdmacm/socket_address.h"
 
 #include <endian.h>

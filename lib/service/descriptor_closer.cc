@@ -1,3 +1,6 @@
+// Decision: descriptors are closed by a thread that may hang, since close() may wait for SO_LINGER or for a
+// user's FUSE daemon. A signal ends the former, and another thread takes over from one that hangs. Cost: a
+// hung close delays the end of a killed service, and of its lock.
 #include "service/descriptor_closer.h"
 
 #include <sys/socket.h>

@@ -1,3 +1,5 @@
+// Decision: a program shows the former service's memory to have its numbers again. No other user can make or
+// change such memory, so nothing is kept in files.
 #include "service/granted_numbers.h"
 
 #include <sys/stat.h>

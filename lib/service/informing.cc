@@ -1,4 +1,7 @@
 // What programs are told unasked: the latest state of things, however long they have not read.
+//
+// Decision: programs are told states, not changes. A full queue of changes would end a program that is
+// stopped in a debugger.
 #include <algorithm>
 
 #include "service/service.h"

@@ -1,3 +1,8 @@
+// Decision: late RC packets for a number of no program are not answered. A NAK acknowledges all requests
+// before its PSN, and which of them were performed is not known. Cost: such a peer waits for its retries.
+//
+// Decision: a frame from program to program that passes the service skips the device's receive path. There
+// one program could fill the loop ring of all. Cost: captures of the device lack it.
 #include "service/program_switch.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Decision: what frames need is changed in turns of the poller (with_switch()), so that frames take no lock
+// and nothing needs a grace period. Cost: a turn for each listen.
 #include "service/served_device.h"
 
 #include <ifaddrs.h>

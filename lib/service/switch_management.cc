@@ -1,4 +1,7 @@
 // What comes to queue pair 1 and which program it is for.
+//
+// Decision: messages to queue pair 1 are routed before their ICRC is verified. The program that gets one
+// verifies it.
 #include <algorithm>
 
 #include "engine/poller/general_services.h"

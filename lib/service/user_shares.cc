@@ -1,3 +1,5 @@
+// Decision: the owner of what is shared is a user. A user can have any number of programs, so quotas of
+// programs alone bind no user. Cost: the 257th program of a user needs a key of the configuration.
 #include "service/user_shares.h"
 
 #include <fmt/format.h>

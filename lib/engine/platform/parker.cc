@@ -1,3 +1,6 @@
+// Decision: other processes wake a thread by a futex in memory that only its own process writes, at their
+// read-only mappings. Cost: a wake-up that crosses falling asleep is missed, and so is one that another
+// user's program moves away (FUTEX_REQUEUE). No sleep is longer than 4 ms (IdleLimits::kSleepMax).
 #include "engine/platform/parker.h"
 
 #include <limits.h>

@@ -1,3 +1,5 @@
+// Decision: an answer of the communication manager goes to a known neighbour, else to the Ethernet address
+// that the message came from. Strangers cause no ARP. A repeated DREQ resolves again.
 #include "engine/poller/general_services.h"
 
 #include <algorithm>
