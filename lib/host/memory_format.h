@@ -10,9 +10,8 @@
 #include "base/values/identifiers.h"
 
 // The memory by which a process gives frames to others of its host. One process writes it; it is a sealed
-// memfd that all others can only map to read. So each process reads what
-// it cannot trust: nothing here is read twice, and every index and length is bounded by the reader's own
-// constants (channel.h).
+// memfd that all others can only map to read. So each process reads what it cannot trust: nothing here is
+// read twice, and every index and length is bounded by the reader's own constants (channel.h).
 //
 //   Preamble, Usage, Grant | Bell | Consumed[channels] | FaultCounts[kFaultsMax] | ConnectionRow[connections]
 //   | FrameDescriptor[channels][kRingFrames] | frames

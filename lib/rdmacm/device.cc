@@ -2,8 +2,8 @@
 // killed process only a service sends DREQs; else its peers find out by retries.
 //
 // Decision: an id at a loopback address gets a device at once only if the process has one device and no frame
-// leaves the host. Librpma needs `id->verbs`; elsewhere libfabric would announce 127.0.0.1 to other hosts.
-// Cost: beside an interface librpma needs that one's address.
+// leaves the host. Programs of librpma need `id->verbs`; elsewhere libfabric would announce 127.0.0.1 to
+// other hosts. Cost: beside an interface librpma needs the address of that.
 #include "rdmacm/device.h"
 
 #include <fcntl.h>
