@@ -6,6 +6,13 @@
 First every input of FOLDER is tried once, then new ones are made from them: N of them, or for S seconds (default:
 UROCE_FUZZ_SECONDS, or 20). What is found is forgotten, except with --grow: then FOLDER holds afterwards the fewest inputs
 that reach each edge of the code that was ever reached. An input that breaks something is printed in base64.
+
+Decisions:
+- One table of fuzzers (meson.build) and this program give every fuzzer the same limits, coverage and report. Cost: a layer between meson
+  and libFuzzer.
+- Seconds bound the runs of CI, because a minute for each would be a fifth of its hour. Cost: what a run tries depends on the machine.
+- Kept inputs cover edges, not counts of edges (--grow): a few dozen small files. Cost: libFuzzer has to find again what differs in counts
+  only.
 """
 import argparse
 import base64

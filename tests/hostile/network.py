@@ -4,8 +4,10 @@
         subprocess.run(net.command("victim", ["ip", "link"]))
         attacker_socket = net.packet_socket("attacker")
 
-The switch is a bridge in a namespace of its own, so that each sees what a switch lets it see. What is made here goes when the
-block is left; what a killed run could not remove, the next one removes.
+What is made here goes when the block is left; what a killed run could not remove, the next one removes.
+
+Decision: the switch is a bridge in a namespace of its own, not a veth pair. On a shared link an attacker sees what it has to guess.
+Cost: each frame passes the kernel twice.
 """
 
 import ctypes

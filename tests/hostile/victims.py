@@ -15,7 +15,8 @@ import exported_disk  # noqa: E402  (tests/programs)
 import programs  # noqa: E402
 
 NVME_PORT = 4420
-# What of the memory that a process gave back ASan keeps, in MiB; by default it is 256.
+# Decision: of the memory that a process gave back ASan keeps so many MiB, by default 256: freed memory counts as growth. Cost: later uses
+# after free are not seen.
 QUARANTINE = 16
 
 

@@ -1,5 +1,7 @@
-"""RoCEv2 frames as an attacker builds and reads them, from the InfiniBand specification and nothing of this project: what its
-stack would refuse to write can be written here, and a mistake of its own view of the wire is not repeated.
+"""RoCEv2 frames as an attacker builds and reads them, from the InfiniBand specification and nothing of this project.
+
+Decision: the attacker is Python, with a view of the wire of its own. The stack's own builders would share its mistakes, and refuse
+to write what an attacker writes. Cost: 20,000 frames a second at most, and a second place that knows the protocol.
 
 Addresses are dotted text and MAC addresses bytes; a frame begins with its Ethernet header and has no FCS.
 """

@@ -1,3 +1,9 @@
+// Decision: a READ is never followed by the invalidation of its window without a fence. A READ whose response
+// is lost is asked for again, and its key is checked again.
+//
+// Decision: lists of rxe have neither BIND nor LOCAL_INV (-l). rxe repeats requests by performing later ones
+// again, and a window that is bound already is an error to it. Cost: they are tried at rounds' ends only.
+
 #include "tests/judge/lists.h"
 
 #include <algorithm>

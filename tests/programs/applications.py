@@ -1,6 +1,9 @@
 """Other people's programs that use RDMA for their own ends, unmodified and without a knob of theirs: what is started at each
 of two hosts, and what has to come of it. Between the hosts is a link beside whose kernels we stand ("interface"), or memif
-on one machine."""
+on one machine.
+
+Decision: libfabric's rxm runs once, on a machine that is not busy. When a connection ends, libfabric 1.17 may post a completed receive
+again to the closed endpoint, whatever the provider does. Cost: rxm is not repeated beside busy CPUs."""
 
 import re
 from dataclasses import dataclass

@@ -6,6 +6,13 @@ ranks on memif and of one service.
 
 Rows whose name contains $UROCE_APPLICATIONS are run, when it is set. With REPETITIONS the CPUs are busy with something else
 meanwhile, and each row has to work every time.
+
+Decisions:
+- Most rows run beside the kernel between two network namespaces. MPI meets on one machine, over memif, and with four ranks on a bridge.
+- Programs that would share memory on one machine (UCX, MPI) get an IPC namespace each, by which UCX knows another machine. Cost: their
+  shared-memory paths are not run.
+- A program that used another way (TCP, shared memory) fails its row: both ends' counters have to show frames. fio is exempt, because it
+  leaves by _exit; its engine knows no other way.
 """
 
 import contextlib

@@ -7,6 +7,8 @@ or by 127.0.0.1 and ::1; IPv4 and IPv6; and what happens when an end is killed.
 
 LINK is memif, veth, interface, host or local. Rows whose name contains $UROCE_RDMACM are run, when it is set. With REPETITIONS each has to work so many times, while the
 CPUs are busy with something else.
+
+Decision: repeated rows of perftest's -R do not wait until the server listens for the second time: the race between its two ends is tried.
 """
 
 import json
