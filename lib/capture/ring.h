@@ -95,9 +95,7 @@ class RingLayout {
   const RingPreamble preamble_;
 };
 
-/// Writes the ring of one poller. It overwrites instead of refusing, so that a reader that dies or sleeps
-/// costs a program nothing; the oldest frames are lost, and counted by the reader when it comes back.
-/// `memory` has the layout's size and is zeroed.
+/// Writes the ring of one poller. `memory` has the layout's size and is zeroed.
 class RingWriter {
  public:
   RingWriter(std::byte* memory, const RingLayout& layout, uint32_t poller)
