@@ -1,3 +1,5 @@
+// Decision: an engine writes only to memory that the stack has allocated (a bit in the region entry), by
+// virtual addresses. It has no guard against memory that its owner unmaps.
 #include "copy/engine_copies.h"
 
 #include <algorithm>

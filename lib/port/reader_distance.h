@@ -9,15 +9,18 @@
 namespace uroce::port {
 
 /// Whether the CPU that reads a queue's frames shares a cache with the one that writes them, which changes as
-/// threads move. If it does not, lines that the reader has had come back slowly one by one, and frames are
-/// better streamed to memory. Belongs to the thread that turns the queue.
+/// threads move. If it does not, lines that the reader has had come back slowly one by one, and payloads of
+/// long frames are streamed to memory (non-temporal stores): 64 KiB WRITEs then have twice the rate
+/// (perf/run --only two_threads). Cost: each streamed frame has an sfence, and of one in 128 long frames a
+/// line is timed. Belongs to the thread that turns the queue.
 class ReaderDistance {
  public:
   /// How long the calling CPU takes to get the cache line at `line`, whose bytes stay, for writing. 0: that
   /// cannot be told.
   using TimeClaim = Duration (*)(std::byte* line);
 
-  /// Without `time_claim` the reader counts as near.
+  /// Without `time_claim` the reader counts as near, as do both ends on one thread and ports whose driver
+  /// copies.
   explicit ReaderDistance(TimeClaim time_claim = nullptr) : time_claim_(time_claim) {}
 
   [[nodiscard]] bool is_far() const { return far_; }
@@ -30,8 +33,7 @@ class ReaderDistance {
   }
 
  private:
-  // Lines that another core of the same cache has had take 40 to 60 ns, from elsewhere 130 ns and more
-  // (README.md).
+  // Lines that another core of the same cache has had take 40 to 60 ns, from elsewhere 130 ns and more.
   static constexpr int64_t kNearNs = 70;
   static constexpr int64_t kFarNs = 100;
   static constexpr int64_t kInterruptedNs = 400;

@@ -1,3 +1,5 @@
+// Decision: buffers are taken at the end of a turn, as many as recent turns have sent. They come from another
+// CPU's cache, and taking 64 at a time would delay every 32nd reply.
 #include "port/tx_batch.h"
 
 #include <algorithm>

@@ -1,3 +1,17 @@
+// Decision: a queue is resized lane by lane, each by its own poller, while the caller holds off polling
+// threads. Pollers push without a lock.
+//
+// Decision: moderation needs a count and a time, so that no completion waits for ever.
+//
+// Decision: a poll delivers all that it may of a lane before it gives the slots back. Completions are
+// translated in their slots, without a copy between.
+//
+// Decision: a queue pair that has migrated has a lane that follows its last one: what is pushed waits until
+// that was polled up to there. A lane follows one other at a time, and no two wait for each other. Cost: one
+// more load for each lane of a poll.
+//
+// Decision: RESET takes the queue pair's completions out of its queues, as mlx5 does and rdma-core's tests
+// expect.
 #include "queue/completion_queue.h"
 
 #include <algorithm>

@@ -1,3 +1,9 @@
+// Decision: all queue pairs of a shared receive queue belong to one poller, so that taking a receive needs no
+// lock and no atomic operation. Cost: one queue does not scale over pollers.
+//
+// Decision: a queue is resized by another block of slots, or by setting slots aside. A queue pair refers to
+// the request that it is receiving, so only the rings of pointers are replaced. Cost: one more indirection,
+// and memory returns when the queue ends.
 #include "queue/shared_receive_queue.h"
 
 #include <algorithm>

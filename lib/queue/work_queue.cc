@@ -1,3 +1,6 @@
+// Decision: no slot is touched before it is used, and a queue of no requests has no memory. Rings of 16 KiB
+// and more get their pages as they are used; shorter ones lie in pages that are there. Cost: a page fault for
+// each page of a long ring, once (perf/run --only scale_memory).
 #include "queue/work_queue.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Decision: the BTH is read as one vector and written field by field. Received bytes are old, while fields
+// that were just set would make a vector load wait. Static assertions fix the order of Bth's fields.
 #include "wire/transport.h"
 
 #include <bit>

@@ -37,7 +37,7 @@ Error no_ring(int error) {
 
 Result<Ring> open_ring(uint32_t entries) {
   // The poller comes by often enough: no interrupt has to fetch it. Kernels before 5.19 know but
-  // interrupts.
+  // interrupts. Not DEFER_TASKRUN, as another thread than the poller may end a queue.
   for (const unsigned flags : {IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG, 0u}) {
     auto ring = std::make_unique<io_uring>();
     const int result = io_uring_queue_init(entries, ring.get(), flags);

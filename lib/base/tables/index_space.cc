@@ -1,3 +1,5 @@
+// Decision: without hugepages (memory.hugepages = false) the kernel is still asked for transparent ones,
+// which are taken from no other program. The key covers tables of the stack and memory made for programs.
 #include "base/tables/index_space.h"
 
 #include <sys/mman.h>

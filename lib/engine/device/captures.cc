@@ -1,3 +1,5 @@
+// Decision: a device has one capture at a time, and a second one is refused. Several taps in a row would each
+// copy all frames.
 #include "engine/device/captures.h"
 
 #include <time.h>

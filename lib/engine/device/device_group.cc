@@ -217,6 +217,8 @@ Status DeviceGroup::add(const Configuration& configuration, size_t index) {
                           .wants_events = configuration.poller_idle == PollerIdle::kInterrupt,
                           .dpdk_complaint = EalLog::take_first_error});
   if (!port) return port.error();
+  // So the numbers of a process begin anywhere: a peer that still knows a killed one would take the first
+  // number of the next for a stale connection.
   const Result<HashKey> key = random_key();
   if (!key) return key.error();
   std::optional<NumberBlock> numbers;

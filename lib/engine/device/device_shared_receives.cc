@@ -1,4 +1,7 @@
 // The life of shared receive queues and XRC domains on the control path.
+//
+// Decision: all targets and shared receive queues of an XRC domain belong to one poller. So do all queue
+// pairs of a shared receive queue (head of shared_receive_queue.cc).
 #include <algorithm>
 #include <cerrno>
 #include <mutex>

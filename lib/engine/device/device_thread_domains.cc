@@ -1,4 +1,7 @@
 // Thread domains: one poller for all that one thread of the application uses.
+//
+// Decision: a thread domain binds its queue pairs to one poller, so that two threads never turn each other's
+// poller. The locks of the verbs stay.
 #include <algorithm>
 
 #include "engine/device/device.h"

@@ -1,3 +1,6 @@
+// Decision: failures of queue pairs are logged from log.level = "info" on, not by default. Hardware is
+// silent, and programs provoke errors on purpose. Cost: a futex call where lines are wanted and the thread
+// uroce-stat sleeps.
 #include "engine/device/notice_lines.h"
 
 #include <fmt/format.h>

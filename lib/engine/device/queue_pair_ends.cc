@@ -3,6 +3,9 @@
 // be repeated until its retries run out. All pollers have a turn that finds their port empty, kTurnsMax at
 // most. Cost: two turns more for each queue pair that can receive. Not covered: at the end of a process,
 // requests that came to another poller than that of their queue pair.
+//
+// Decision: what a queue pair owes its peer and its end are one command to the poller; likewise an answer and
+// ERR or RESET. When answers take more turns, the end comes with the last.
 #include "engine/device/queue_pair_ends.h"
 
 #include <span>

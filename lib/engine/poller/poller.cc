@@ -1,6 +1,5 @@
 // The turn of a poller. Its stages stand in turn_locked(); what they do is in receive_stage.cc,
 // poller_dispatch.cc, poller_copies.cc and poller_send.cc.
-//
 // It does only what it found work for, and transmits before it publishes completions. A program that is
 // notified of a message may end its process at once, and the acknowledgement has left by then. Cost: a
 // completion that another thread waits for comes later by the time of transmitting.
@@ -132,8 +131,9 @@ TurnOutcome Poller::application_turn(Instant now, QueuePairEntry* posted) {
   return outcome;
 }
 
-/// The owner is there when it has made a turn since the last look, or is in one, however long that takes:
-/// a thread that stepped in just then would take the frames that come next to the wrong CPU.
+/// The owner is there when it has made a turn since the last look, or is in one, however long that takes. A
+/// sender that stepped in just then would place what it has sent itself, on the wrong CPU. Cost: threads that
+/// poll both ends of a wire may wait for a time slice.
 TurnOutcome Poller::partner_turn(Instant now) {
   if (attention_.owner_kept(now)) return TurnOutcome::kIdle;
   const bool is_there = attention_.owner_turned();

@@ -1,7 +1,8 @@
 // What a turn does when the port's burst is not placed by the CPU alone. A burst is received, dispatched and
 // left to the copy engine; nothing of it is visible, its frames are held, and the turn lock tells that it is
-// still under way. Meanwhile the next burst is received and staged, but not dispatched. The turn that finds
-// the copies done goes on where the first one stopped.
+// still under way; so a grace period is enough, without state for each queue pair or region. Meanwhile the
+// next burst is received and staged, but not dispatched. The turn that finds the copies done goes on where
+// the first one stopped.
 #include <span>
 
 #include "engine/poller/poller.h"

@@ -4,7 +4,8 @@
 // A NIC's RSS may bring the packets of a queue pair to another poller than its own, and each frame then moves
 // between CPUs twice. So the queue pair moves to where its packets come, with its timers and its lanes of
 // completion queues. Its times are shifted onto the new poller's clock. Cost: two turns of each poller and
-// one more of the last, and a question for the first packet of each run.
+// one more of the last, and a question for the first packet of each run (counter qp_moved; perf/run --only
+// handoff; sim_moves_test).
 //
 // Packets keep their order: the new poller holds back what comes until the last one has received what was
 // handed over before. Completions keep theirs: the new lane follows the last one (CompletionQueue::follow()).

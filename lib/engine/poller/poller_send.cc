@@ -1,5 +1,10 @@
 // The sending half of a turn: timers, the queue pairs' pumps, one burst out, completions and events. Which
 // queue pair sends next, and how much, is SendScheduler's to say.
+//
+// Decision: a reply leaves first, and the ACK of what it replies to in a second burst of the same call
+// (Turn::answers_follow). Neither end of a ping-pong has other work between two messages. Both are one burst
+// where a burst is a system call (PortQueue::prefers_long_bursts()), or when the ACK carries the peer's only
+// credit.
 #include <algorithm>
 #include <utility>
 

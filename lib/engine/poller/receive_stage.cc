@@ -334,7 +334,8 @@ void ReceiveStage::receive_query(size_t index) {
   count(taken ? Counter::kGroupQueries : Counter::kDropGroupQuery);
 }
 
-/// Hands a frame of the burst over to a sibling. Always false: it is not staged.
+/// Hands a frame of the burst over to a sibling, which is rare: it leaves a gap in the burst, as a copy of
+/// every frame would cost more. Always false: it is not staged.
 bool ReceiveStage::hand_over(size_t index, uint16_t to) {
   port::take_body(frames_[index]);
   if (!parts_.hand_off.push(to, frames_[index])) return drop(Counter::kRxHandOverFull);

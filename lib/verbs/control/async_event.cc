@@ -1,3 +1,5 @@
+// Decision: IBV_EVENT_PKEY_CHANGE, SRQ_ERR and WQ_FATAL are never raised. P_Keys are those of the
+// configuration, and a receive queue has no memory of its own that could fail.
 #include <cerrno>
 #include <cstring>
 

@@ -1,3 +1,9 @@
+// Decision: VPCLMULQDQ folds packets of 256 bytes and more, in vectors of 64 bytes with AVX-512 and of 32
+// without. Shorter ones, and up to 512 bytes on other CPUs, are folded in vectors of 16; ISA-L has the rest.
+// A call of ISA-L from baseline code cost 200 ns (perf/micro/icrc_bench).
+//
+// Decision: payloads of 256 bytes and more are copied into the frame and summed up in one pass: what is sent
+// is what was summed. A copy that streams begins at the frame's first whole cache line.
 #include "wire/icrc/icrc.h"
 
 #include <emmintrin.h>
