@@ -87,11 +87,12 @@ bool Poller::begin_use_by_post(QueuePairEntry& entry) {
 
 /// Notes what a queue pair has sent, unless it is the only one that sends.
 [[gnu::noinline]] void Poller::note_sent(QueuePairEntry& entry, size_t frames, bool more) {
-  senders_.sent(entry, {.now = turn_.now,
-                        .frames = frames,
-                        .frame_bytes = frames > 0 ? tx_.last_length() : 0,
-                        .more = more,
-                        .awaits_responses = !more && frames > 0 && entry.queue_pair.used()->awaits_responses()});
+  senders_.sent(entry,
+                {.now = turn_.now,
+                 .frames = frames,
+                 .frame_bytes = frames > 0 ? tx_.last_length() : 0,
+                 .more = more,
+                 .awaits_responses = !more && frames > 0 && entry.queue_pair.used()->awaits_responses()});
   turn_.shared = senders_.mixed();
 }
 
