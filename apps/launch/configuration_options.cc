@@ -1,3 +1,5 @@
+// Decision: `uroce run` passes the merged configuration as TOML in the environment, and executes the program.
+// No file is left behind, and exit status and signals are the program's own.
 #include "apps/launch/configuration_options.h"
 
 #include <fmt/format.h>

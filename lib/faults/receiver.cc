@@ -1,3 +1,10 @@
+// Decision: faults apply where packets are received. That side sees every packet once, knows its queue pair,
+// and has the ICRC, which frames of the host lack when they are sent. Cost: what leaves for a peer outside
+// cannot be lost, while ACKs and responses from there can.
+//
+// Decision: a request that is to be refused gets a wrong ICRC. So it leaves the fast path where damaged
+// packets do, and intact ones pay nothing. Cost: with a copy engine (`device.dmadev`) and several pollers it
+// may be lost instead.
 #include "faults/receiver.h"
 
 #include <algorithm>

@@ -1,4 +1,7 @@
 // Identify.
+//
+// Decision: the target always reports a volatile write cache. Hosts read it once, and a namespace with a
+// cache may come later.
 #include <algorithm>
 #include <bit>
 #include <cstring>

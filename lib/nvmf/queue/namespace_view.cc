@@ -1,3 +1,5 @@
+// Decision: queues see namespaces through a view, and Target::collect() closes devices. Removal takes no lock
+// on the I/O path. Cost: the program has to call it.
 #include "nvmf/queue/namespace_view.h"
 
 #include "base/values/contract.h"

@@ -1,3 +1,5 @@
+// Decision: a transport calls a concrete Queue, and the data phase lies between receive() and execute().
+// Tests and fuzzer are transports like any other.
 #include "nvmf/queue/queue.h"
 
 #include <utility>

@@ -1,3 +1,6 @@
+// Decision: pending connections are bounded by address, and the oldest open handshake goes first. Refusing
+// the newest would let requests with a forged address lock that address out; what has answered a handshake is
+// no forgery. Cost: a flood makes the target create and destroy a queue for every request.
 #include "nvmf/rdma/admission.h"
 
 #include <algorithm>

@@ -1,6 +1,9 @@
 // Staging buffers come in two sizes, kSmallBufferBytes and a command's most, with a queue of waiters for
 // each. A command has one segment, nothing is fragmented, and no host is passed over. Cost: 24 MiB for each
 // poller and device by default.
+//
+// Decision: budgets go by what is free (budget.h), so that one host alone has four fifths, and the next one
+// always finds some. Cost: one fifth is idle while there is only one host.
 #include "nvmf/rdma/buffers.h"
 
 #include <utility>

@@ -1,4 +1,8 @@
 // A connection's beginning and end.
+//
+// Decision: a queue has one owner, and is named by a number that is never used again. A message about an
+// unknown number is dropped; pointers in two threads would lead a stale report to freed memory. Cost: one
+// more round of messages when a connection ends (some 10 us).
 #include <algorithm>
 #include <cerrno>
 #include <cstring>

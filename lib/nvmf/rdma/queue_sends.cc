@@ -2,6 +2,10 @@
 // ended.
 //
 // One SEND of each chain that the target posts is signalled: a chain's end tells of everything before it.
+//
+// Decision: a time-out of our own ends connections (watch_host()). A request may ask for an infinite ACK
+// timeout and infinitely many RNR retries, and to clamp these would not bound the time. Cost: a host that is
+// cut off for longer than `stall_timeout_s` connects again.
 #include <algorithm>
 #include <array>
 #include <utility>

@@ -1,3 +1,6 @@
+// Decision: memory of namespaces is under one DMA region's key where the device has bus addresses. A
+// namespace that comes costs a mapping and no key. What the target allocates is a physical region over its
+// mapping.
 #include "nvmf/rdma/regions.h"
 
 #include <algorithm>

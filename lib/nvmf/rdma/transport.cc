@@ -1,3 +1,5 @@
+// Decision: the program may turn the target's pollers itself (turn()), so that the CPU time of both ends can
+// be measured on one thread.
 #include "nvmf/rdma/transport.h"
 
 #include <fcntl.h>

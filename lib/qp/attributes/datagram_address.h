@@ -8,7 +8,7 @@
 namespace uroce::qp {
 
 /// Where one message of UD goes. Attached to its work request as a whole, so that nothing needs to outlive
-/// the call that posts it.
+/// the call that posts it, and address handles need no reference count. Cost: room in each slot.
 struct DatagramAddress {
   /// The bit of a Q_Key that says: take that of the sending queue pair.
   static constexpr uint32_t kOwnQkey = 1u << 31;

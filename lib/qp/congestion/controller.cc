@@ -1,3 +1,6 @@
+// Decision: a queue pair has no congestion control unless `congestion.control` names one. "dcqcn" needs
+// switches that mark and peers that send CNPs. Cost of "swift": it has to be on before a queue builds, and
+// takes CPU contention for a queue (`sim_test --gtest_filter='Incast*'`).
 #include "qp/congestion/controller.h"
 
 #include <new>

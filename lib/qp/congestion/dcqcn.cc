@@ -1,3 +1,11 @@
+// The reaction point, as the paper has it (lib/README.md, wire fact 13):
+//
+//   at first                   | a = 1, R_C is the rate of the line
+//   CNP                        | R_T = R_C, R_C = R_C (1 - a/2), a = (1 - g) a + g; byte counter, timer and
+//                              | both stages begin anew
+//   period of alpha, no CNP    | a = (1 - g) a
+//   stage: every B bytes, or T | R_C = (R_T + R_C) / 2; before that R_T grows by R_AI beyond F stages of one
+//                              | kind, by R_HAI beyond F of both
 #include "qp/congestion/dcqcn.h"
 
 #include <algorithm>

@@ -7,9 +7,8 @@
 
 namespace uroce::qp {
 
-/// The rate of a flow by DCQCN (Zhu et al., "Congestion Control for Large-Scale RDMA Deployments", SIGCOMM
-/// 2015, section 3.1, the reaction point; lib/README.md, wire fact 13). There is no limit until the first
-/// CNP, and none any more when the rate has come back to that of the line.
+/// The rate of a flow by DCQCN (lib/README.md, wire fact 13; its reaction point). There is no limit until the
+/// first CNP, and none any more when the rate has come back to that of the line.
 class Dcqcn : public CongestionAlgorithm {
  public:
   // Names and values of the paper (sections 3.1 and 5).

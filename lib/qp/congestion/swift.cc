@@ -1,3 +1,9 @@
+// Decision: a window limits requests and the READs that they ask for, not responses. Round trips are measured
+// only where we wait for answers.
+//
+// Decision: the shortest round trip is measured, unless `congestion.base_us` gives it, by flows that drain
+// for a while (swift.h). Lengths of paths are not known here. Cost: flows that start one after the other are
+// unfair for a while.
 #include "qp/congestion/swift.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// Decision: a long READ is requested in parts with fixed borders. Responses cannot overrun a receive ring,
+// and the missing rest lies inside the original request. Short parts let the window of congestion control
+// act; cost: a request for every few packets.
 #include "qp/connection/send_window.h"
 
 #include "base/values/contract.h"

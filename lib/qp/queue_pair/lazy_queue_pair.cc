@@ -1,3 +1,9 @@
+// Decision: a queue pair gets the memory of its transport at its first use, and keeps it. An idle connected
+// one stays within 1,024 bytes beside its queues. Cost: a dependent load (`perf/run --only scale`); without
+// memory, posts wait and packets are dropped (drop_no_memory).
+//
+// Decision: only a packet that passes packet_checks.h begins the use. Otherwise a stranger could make every
+// idle queue pair take memory (tests/hostile/unused_test.py).
 #include "qp/queue_pair/lazy_queue_pair.h"
 
 #include <cerrno>

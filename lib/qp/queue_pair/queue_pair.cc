@@ -1,3 +1,10 @@
+// Decision (`psn-followed`): an out-of-order request without MigReq is executed only when it, or a request
+// behind it, comes again. rxe sends without MigReq, goes back whatever is acknowledged, and fails on an ACK
+// of a message that it has begun to repeat. Cost: the tail of a buffered burst is acknowledged only after its
+// repetition.
+//
+// Decision: marked data (CE) is answered by CNPs, whatever limits our own rate. A peer that sends ECT asks
+// for that. Not covered: UD, whose packets do not name a flow.
 #include "qp/queue_pair/queue_pair.h"
 
 #include <smmintrin.h>

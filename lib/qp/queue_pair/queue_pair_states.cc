@@ -1,4 +1,7 @@
 // The states of a queue pair: how it enters them, and what it gives back, reports or forgets then.
+//
+// Decision: MigReq is 1 on RC, UC and XRC (`device.mig_req`), 0 on UD. Adapters set it without path
+// migration. Cost: a key for peers that expect rxe's 0.
 #include <algorithm>
 #include <bit>
 #include <cerrno>

@@ -33,6 +33,10 @@
 //
 // Decision: the window halves at each go-back-N, to 32 at least, and grows by one packet for eight answered.
 // A peer with short queues would drown in the repetitions. Cost: a long path is filled slowly after a loss.
+//
+// Decision: beside short messages of its poller, a queue pair adapts its window to the round trip
+// (share_path()). More packets would only queue in front of the short ones. Cost: the window stays small if
+// the path becomes longer meanwhile (`sim_test --gtest_filter='Fairness*'`).
 #include "qp/recovery/loss_recovery.h"
 
 #include <algorithm>

@@ -1,4 +1,7 @@
 // What congestion control has the requester do.
+//
+// Decision: under a rate every packet requests an ACK, and waits in the poller's timers. What is sent again
+// alone does not wait, nor what a queue pair owes when it ends. Not covered: UD.
 #include <algorithm>
 
 #include "qp/requester/requester.h"

@@ -1,5 +1,8 @@
 // Send work requests that the requester executes and does not send (invalidations, binds of windows,
 // registrations).
+//
+// Decision: refused REG_MR and LOCAL_INV complete with IBV_WC_MW_BIND_ERR, the memory management operation
+// error that mlx5 reports.
 #include "base/values/contract.h"
 #include "qp/requester/local_operation.h"
 #include "qp/requester/requester.h"

@@ -1,5 +1,9 @@
 // Packets that the requester sends once more by themselves: the oldest one, which may be lost, and the newest
 // one, to ask for an ACK.
+//
+// Decision: an unsignaled message requests no ACK if another one is already posted behind it. ACKs are what
+// streams of small messages wait for. Cost: a request that then needs such an ACK has the last packet sent
+// again, to request it.
 #include "base/values/contract.h"
 #include "qp/requester/requester.h"
 

@@ -1,3 +1,5 @@
+// Decision: an operation that the access flags forbid is an invalid request (0x61), before key, length and
+// receive are checked. rxe and hfi1 answer so. Cost: the receive of a WRITE with immediate is flushed.
 #include "qp/responder/operation_checks.h"
 
 namespace uroce::qp {

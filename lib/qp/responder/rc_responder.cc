@@ -1,3 +1,8 @@
+// Decision: a WRITE with immediate to memory that it may not write completes its receive with
+// IBV_WC_LOC_ACCESS_ERR; the NAK is 0x62. IBTA has that status for this case alone.
+//
+// Decision: receive L_Keys are checked in the domain of the queue that they were posted to, because the
+// buffers belong to that queue's user. Cost: four bytes for each queue pair.
 #include "qp/responder/rc_responder.h"
 
 #include "base/values/contract.h"

@@ -1,4 +1,7 @@
 // What an RC responder says to its peer.
+//
+// Decision: ACKs carry credits, unless receives are shared. Without a credit one message goes when all before
+// it are answered, so a fast sender waits instead of being refused.
 #include <algorithm>
 #include <utility>
 

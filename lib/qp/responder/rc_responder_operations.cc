@@ -1,4 +1,7 @@
 // Requests that take one of the responder's resources and are answered by themselves.
+//
+// Decision: atomics, ATOMIC WRITE and FLUSH execute on arrival, after what the burst placed is committed.
+// Earlier data must be visible first, and a lost message must not be followed by an atomic.
 #include <cstring>
 
 #include "base/values/contract.h"

@@ -1,3 +1,5 @@
+// Decision: a datagram without a receive that fits is dropped, and the receive stays. A stranger cannot use
+// up receives.
 #include "qp/responder/ud_responder.h"
 
 #include <array>

@@ -8,8 +8,8 @@
 namespace uroce::qp {
 
 // An XRC target has neither protection domain nor completion queue nor receives of its own: those of the
-// shared receive queue count that the message names. All target queue pairs and shared receive queues of an
-// XRC domain belong to one poller.
+// shared receive queue count that the message names. A number outside of its XRC domain is an invalid
+// request. All target queue pairs and shared receive queues of an XRC domain belong to one poller.
 
 /// The shared receive queue that the packet names; none on other services.
 inline queue::SrqNumber receives_named_by(const wire::Packet& packet) {

@@ -1,3 +1,5 @@
+// Decision: a forked child opens devices of its own; what it has inherited is dead (EIO). Python's
+// multiprocessing opens the device again in children. Cost: the parent's objects stay in the child's memory.
 #include <unistd.h>
 
 #include <cerrno>

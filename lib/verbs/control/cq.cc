@@ -1,3 +1,8 @@
+// Decision: ibv_req_notify_cq of a queue without a channel returns 0 and does nothing, as with mlx5, mlx4 and
+// efa. Cost: a program that forgot the channel waits.
+//
+// Decision: a completion queue that has no room raises IBV_EVENT_CQ_ERR at that moment, as hardware does.
+// ibv_poll_cq fails when what the queue holds is polled.
 #include <atomic>
 #include <cerrno>
 #include <cstring>

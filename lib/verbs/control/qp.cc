@@ -1,3 +1,6 @@
+// Decision: ibv_destroy_qp succeeds while windows of type 2B are bound by the queue pair. They stay bound for
+// no queue pair until they are deallocated: a binding names an identity that is never used again (47 bits).
+// Cost: their region cannot be deregistered before.
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
@@ -208,7 +211,8 @@ void forget_completions(const VerbsQp& qp) {
   }
 }
 
-/// What half a connection has no use for: programs name it all the same, and Linux does not look at it.
+/// What half a connection has no use for: programs such as perftest name it all the same, and Linux does not
+/// look at it.
 constexpr qp::AttributeMask without_what_it_lacks(qp::Type type, qp::AttributeMask mask) {
   if (type == qp::Type::kXrcSend) return mask.without(qp::kMaskMaxDestRdAtomic | qp::kMaskMinRnrTimer);
   if (type == qp::Type::kXrcReceive)

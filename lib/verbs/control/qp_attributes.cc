@@ -15,7 +15,8 @@ namespace uroce::verbs {
 namespace {
 
 constexpr uint32_t kPsnMask = 0xFFFFFF;
-// The rest of the field is left out, as hardware does: there are programs that set all of it.
+// The rest of the field is left out, as hardware does: UCX sets all of it. Cost: a mistyped value is not
+// reported.
 constexpr uint32_t kFlowLabelMask = 0xFFFFF;
 constexpr uint8_t kTimerMax = 31;  // timeout, min_rnr_timer: five bits
 constexpr uint8_t kRetryMax = 7;   // retry_cnt, rnr_retry: three bits

@@ -1,4 +1,8 @@
 // Regions for fast registration, and the work requests that bind and unbind them.
+//
+// Decision: REG_MR and READ with invalidate also go through ibv_post_send, as IBV_WR_DRIVER1 at the beginning
+// of a urocedv_send_wr. That opcode is all that rdma-core leaves to drivers, so the structure says which of
+// the two it is.
 #include <infiniband/urocedv.h>
 
 #include <algorithm>
