@@ -60,7 +60,7 @@ def _host():
 
 def _instrument():
     """`uroce perf` and perftest say the same of a device, where they do the same, and a rate is held. Round trips of WRITEs have no
-    goal: ib_write_lat looks at its memory, without polling (README)."""
+    goal: ib_write_lat looks at its memory, without polling (instrument_rows.py)."""
     for rate in '10k', '100k':
         yield f'instrument.rate.{rate}.missed_percent', (AT_MOST, 0.1)
     for figure in 'write.64.gbps', 'write.65536.gbps', 'send.64.gbps', 'send.64.single.gbps', 'send.65536.gbps', 'send.64.round_trip':

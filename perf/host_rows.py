@@ -1,4 +1,15 @@
-"""Rows of programs that share a device of the host's service, for perf/run."""
+"""Rows of programs that share a device of the host's service, for perf/run.
+
+Programs are pairs of processes that are forked and told when to start (`program_pairs`). The far end polls, as an MPI rank does.
+
+host.bare.*: the floor (`bare_channel`). Two processes copy payload into frames and out of them, without protocol and ICRC.
+host.write64k.gbps, .full.gbps: 64 KiB messages between two programs, each on a CPU, without and with ICRC; likewise send and read.
+host.write64.mmsgs, host.send64.rtt_us, .rtt_p99_us: messages of 64 B. rtt_over_ring_us is beside net_ring.
+host.cpu_ns.OPERATION.SIZE: CPU time of both ends on one thread; suffers least from a busy machine.
+host.programs.N.*: the sum of N programs, in pairs of 1 or 64 queue pairs, beside one pair.
+host.start.true_ms, .ibv_devices_ms: `uroce run -- true` from start to end, median of 20, beside `true` alone.
+host.idle.program.cpu_percent, .service.: of one CPU, while two connected programs sleep.
+"""
 
 import functools
 import json

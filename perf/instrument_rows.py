@@ -1,4 +1,10 @@
-"""Rows that set `uroce perf` as an instrument beside Debian's perftest on the same device, for perf/run."""
+"""Rows that set `uroce perf` as an instrument beside Debian's perftest on the same device, for perf/run.
+
+Medians of nine pairs of runs, of which each tool begins every second one. `.apart_percent` is how far the median of the pairs' ratios is
+from 1; `.spread_percent` is the width of their middle half. Messages and receives are placed and posted as perftest does (`--slots`,
+`--receive-list`); `.single` posts receives one by one. WRITE round trips have no goal: `uroce perf` polls for the peer's WRITE, while
+ib_write_lat only looks at its memory. instrument.rate.RATE.missed_percent is how far `--rate` was missed.
+"""
 
 import functools
 import json

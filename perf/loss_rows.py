@@ -1,4 +1,10 @@
-"""Rows of links that lose packets, for perf/run: in the simulation, and on a real one beside TCP."""
+"""Rows of links that lose packets, for perf/run: in the simulation, and on a real one beside TCP.
+
+loss_goodput.write64k.LOSS.ROUND_TRIP: a simulation of 25 Gbit/s with loss in both directions and 64 messages at once, beside the same link
+without loss. `.gbn` is go-back-N (`recovery.selective = false`). `.100g` is a link of 100 Gbit/s, where the window of 256 packets is the bound.
+loss_tail.ROUND_TRIP: the round trips of a WRITE whose last packet is lost. `.first`: the first WRITE of a queue pair; `.alone`: one packet.
+loss_link.*: `uroce perf` over a relay (end_to_end/relay) with 1 % loss and 50 us delay each way, beside TCP cubic (iperf3).
+"""
 
 import json
 import pathlib

@@ -219,9 +219,9 @@ class Wire:
                 yield Row(f'peers.rate_ratio.1000{suffix}', one / many, 'x')
 
     def scale(self):
-        """Messages of queue pairs in random order, so that none is in a cache when there are many, beside one queue pair: posted by
-        16, and one by one. What each such post takes more, beside waits for memory that no program is spared. What a queue pair takes of
-        memory, with queues of 64 and of 4 work requests."""
+        """WRITEs of 64 B on queue pairs in random order, so that none is in a cache when there are many, beside one queue pair: posted by
+        16, and one by one (`.alone`). `.visit_ns`: what each such post takes more, beside waits for memory that no program is spared (four
+        dependent reads, dependent_lines_bench). What a queue pair takes of memory, with queues of 64 and of 4 work requests."""
         rounds = [{(pairs, batch): self.of_pairs(pairs, batch) for batch in BATCHES for pairs in QUEUE_PAIRS} for _ in range(RUNS)]
         one = {batch: statistics.median(figures[1, batch]['cpu_ns_per_operation'] for figures in rounds) for batch in BATCHES}
         wait = {megabytes: value for (_, megabytes), (value, *_) in
@@ -251,9 +251,9 @@ class Wire:
             yield Row(f'scale.{pairs}.depth{4 * batch}.made_per_s', 2 * pairs / figures['made_in_seconds'], '/s')
 
     def scale_memory(self):
-        """What one queue pair more takes of memory that is connected and has posted nothing: beside queues, for it has none; and what
-        its queues do, a send queue of 1024 work requests, of which no page is there, and a receive queue of one. What one takes
-        whose send queue has been used from end to end."""
+        """What one queue pair more takes of memory, by two numbers of them. `idle`: connected, without queues. `idle_queues`: what a send
+        queue of 1,024 work requests adds, of which no page is there, and a receive queue of one. `used`: the send queue has been used from
+        end to end."""
         idle, with_queues = (self.more_bytes(IDLE_PAIRS, 'made_bytes', '--make-only', *options) / 2 for options in (('--no-queues',), ()))
         used = self.more_bytes(USED_PAIRS, 'used_bytes')
         yield Row('scale.idle_bytes', idle, 'B')

@@ -1,3 +1,6 @@
+// Decision: one thread follows all connections. Which directions belong together is known only when a
+// response tells, and most captures have one pair of hosts. Cost: this stage is a sixth of the work on
+// 64-byte packets (`perf/run --only decode`).
 #include "apps/decode/connections.h"
 
 #include <fmt/format.h>

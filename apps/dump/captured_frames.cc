@@ -1,3 +1,6 @@
+// Decision: frames wait in a queue of their ring, and the ring with the oldest frame is next. A poller writes
+// in the order of time, so nothing is sorted, and times that contradict the order cost no search. Cost: such
+// times are changed.
 #include "apps/dump/captured_frames.h"
 
 #include <fmt/format.h>

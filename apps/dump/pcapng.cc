@@ -1,3 +1,5 @@
+// Decision: blocks of pcapng are written here. libpcap only reads them, and DPDK 22.11's rte_pcapng lacks
+// comments and interfaces that are no DPDK ports. Cost: four kinds of blocks are kept to the format here.
 #include "apps/dump/pcapng.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Decision: all processes are asked before an answer is awaited. One after the other, 900 locked memories
+// cost 450 s. Cost: two descriptors for each memory, so 128 are asked at a time.
 #include "apps/stat/asking_together.h"
 
 #include <signal.h>

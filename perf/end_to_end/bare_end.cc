@@ -40,7 +40,8 @@ void BareEnd::wait_for_link(std::chrono::seconds limit) {
   }
 }
 
-/// Everything before the BareHeader of a frame of `bytes`, and no more than kHeaderBytes.
+/// Everything before the BareHeader of a frame of `bytes`, and no more than kHeaderBytes: of UDP to the far
+/// end's MAC, as the stack sends. A kernel drops broadcasts of a protocol that it does not know sooner.
 void BareEnd::make_headers(std::byte* to, uint32_t bytes) const {
   static_assert(kHeaderBytes >= BareHeader::kOffset + wire::kBthBytes);
   const wire::FrameTemplate headers({.source_mac = port_->capabilities().mac,

@@ -1,3 +1,5 @@
+// Decision: a thread writes the rows, not the pollers by a flag that they check. No instruction of a turn is
+// spent, and an idle process answers as well. Cost: a thread, which sleeps.
 #include "engine/device/statistics.h"
 
 #include <algorithm>

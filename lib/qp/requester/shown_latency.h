@@ -3,6 +3,9 @@
 #include "base/counters/latencies.h"
 #include "queue/work_request.h"
 
+// Decision: the operation of a round trip is noted when its packet goes (LossRecovery::sent()). The program
+// may reuse the request before the answer comes. Cost: a test for each packet that is timed.
+
 namespace uroce::qp {
 
 /// What the round trip of a request is counted as.
