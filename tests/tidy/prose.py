@@ -20,7 +20,7 @@ from tree import files_of
 @dataclasses.dataclass(frozen=True)
 class Limits:
     """The defaults are those of this repository."""
-    words: int = 41_000
+    words: int = 30_000
     sentence_words: int = 35
     long_sentence_words: int = 30
     long_sentences_percent: float = 1
