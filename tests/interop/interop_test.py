@@ -60,6 +60,7 @@ class Interop:
     def boot(self):
         began = time.monotonic()
         self.link_mtu = self.impairment = None
+        self.complaints_seen = 0
         self.machine = guest.Guest(self.image, self.folder)
         self.guest = sides.GuestSide(self.machine, self.notice)
         print(f"guest: Linux {self.image.version}, up after {time.monotonic() - began:.1f} s", flush=True)
@@ -113,6 +114,9 @@ class Interop:
         if ours:
             seen.write(file)
             return "\n".join(filter(None, [*ours, problem, f"frames: {file}"])), ""
+        fault = self.fault_of_kernel()
+        if problem and fault:
+            return f"{problem}\nthe guest's kernel: {fault}", fault
         if not problem or not outcomes.is_stall(problem):
             return problem, ""
         if run.case.flaky:
@@ -123,6 +127,14 @@ class Interop:
         seen.write(file)
         problem += f"\nit is a stall, {whose}: {why} (frames: {file})"
         return problem, f"the stall is {whose}: {why}" if whose == stalls.PEERS else ""
+
+    def fault_of_kernel(self):
+        """A known fault of rxe that its kernel has warned of since the last call, or nothing."""
+        said = self.machine.complaints() if self.machine is not None else []
+        new, self.complaints_seen = said[self.complaints_seen:], len(said)
+        if any("rxe_mr_copy" in line for line in new):
+            return "rxe answers a repeated READ behind a request of no bytes with an access error (rxe_resp.c, read_reply: no MR)"
+        return ""
 
     def capture_file(self, run, attempt):
         folder = self.arguments.capture or Path(tempfile.gettempdir()) / "uroce-stalls"
