@@ -15,7 +15,7 @@ void print(std::string_view candidate, std::string_view description) {
   fmt::print("{}\t{}\n", candidate, description.substr(0, description.find('\n')));
 }
 
-/// Of values that a type names: "auto, xdp or packet", "true or false"; or files.
+/// Prints the values that a type names ("auto, xdp or packet"), or kFiles if it is a file's.
 void print_values(const std::string& type) {
   if (type.find("FILE") != std::string::npos || type.find("PATH") != std::string::npos) print(kFiles, "");
   if (type.find(" or ") == std::string::npos) return;

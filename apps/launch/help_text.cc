@@ -70,7 +70,7 @@ size_t end_of_name(std::string_view type) {
   return end;
 }
 
-/// Of such a type, in words: " (1 to 16384)".
+/// What a value of `type` is checked for, in words: " (1 to 16384)".
 std::string value_limits(std::string_view type) {
   constexpr size_t kDigitsMax = 10;  // a limit with more is none
   std::string_view check = type.substr(end_of_name(type));

@@ -26,7 +26,7 @@ class HelpText : public CLI::Formatter {
   [[nodiscard]] std::string ordered_groups(const CLI::App* app, CLI::AppFormatMode mode) const;
 };
 
-/// Of an option that takes a value: "N", "FILE", "auto, xdp or packet".
+/// What --help calls the value of an option: "N", "FILE", "auto, xdp or packet".
 std::string value_name(const CLI::Option& option);
 
 }  // namespace uroce::launch

@@ -40,8 +40,8 @@ constexpr int kFailure = 1;
 
 constexpr const char* kExamples =
     "Examples:\n"
-    "  uroce serve                                  programs of this user reach each other\n"
-    "  uroce serve --interface eth0                 also what is behind eth0, with the kernel's addresses\n"
+    "  uroce serve                   programs of this user reach each other\n"
+    "  uroce serve --interface eth0  also what is behind eth0, with its addresses\n"
     "  uroce serve --port net_af_packet0,iface=eth1 --ip 192.0.2.1/24\n"
     "Programs find the service by themselves; UROCE_SERVICE=PATH names another socket. SIGHUP reads the "
     "file\n"
