@@ -11,6 +11,7 @@
 
 #include "apps/launch/command_line.h"
 #include "apps/launch/commands.h"
+#include "apps/launch/completion.h"
 #include "apps/launch/configuration_options.h"
 #include "apps/launch/explanations.h"
 #include "apps/launch/fault_command.h"
@@ -30,12 +31,9 @@ constexpr const char* kHelp =
 
 constexpr const char* kRunExamples =
     "Examples:\n"
-    "  uroce run -- ibv_devinfo -v\n"
-    "  uroce run --config configs/memif-server.toml -- ibv_rc_pingpong -c\n"
-    "  uroce run --port 'net_memif0,role=client,id=0,socket=/tmp/memif.sock,socket-abstract=no' --ip "
-    "192.0.2.2/24 --mtu 4200 "
-    "\\\n"
-    "            -- ibv_rc_pingpong -c 127.0.0.1\n"
+    "  uroce run ibv_devinfo -v\n"
+    "  uroce run --interface eth0 ib_write_bw -x 1\n"
+    "  uroce run --config configs/memif-server.toml ibv_rc_pingpong -c\n"
     "The other end of a memif is trusted with the memory of the process: both must be the same user's.\n";
 
 constexpr const char* kStatusExamples =
@@ -47,19 +45,7 @@ constexpr const char* kStatusExamples =
 constexpr std::array kElsewhere{launch::kPerf, launch::kNvmf, launch::kMem, launch::kServe,   launch::kDecode,
                                 launch::kDump, launch::kInfo, launch::kTop, launch::kExporter};
 
-using Words = std::vector<std::string>;
-
-/// `uroce run OPTIONS -- PROGRAM ARGUMENTS`: what stands behind the first "--" is not ours to parse.
-struct Arguments {
-  Words own;
-  Words program;  // of `run`
-};
-
-Arguments split(Words words) {
-  if (words.empty() || words.front() != launch::kRun.name) return {.own = std::move(words), .program = {}};
-  const auto end = std::ranges::find(words, "--");
-  return {.own = {words.begin(), end}, .program = {end == words.end() ? end : end + 1, words.end()}};
-}
+using launch::Words;
 
 class CommandLine {
  public:
@@ -78,7 +64,10 @@ class CommandLine {
             "Name or number, as programs print it: 12, IBV_WC_RETRY_EXC_ERR, ENOMEM; without one all names");
     app_.set_version_flag("--version", "uroce " UROCE_VERSION);
     app_.require_subcommand(1);
+    app_.footer("uroce COMMAND --help says more of each. The manual page is uroce(1).\n");
     run_.footer(kRunExamples);
+    run_.add_option("PROGRAM", "Searched in PATH; it may stand behind --, and must when it begins with -");
+    run_.add_option("ARGUMENTS", "Its own, whatever they are")->expected(0, -1);
     run_.add_flag(
         "--no-device-files", hides_files_,
         "Do not show the devices below /sys/class/infiniband and /dev/infiniband, where UCX and others "
@@ -90,9 +79,10 @@ class CommandLine {
       command->add_option("--socket", socket_, "Of another service than the default one")->type_name("PATH");
   }
 
-  int execute(const Arguments& arguments) {
+  int execute(Words words) {
     const launch::ConfigurationOptions configuration(run_);
-    if (const auto done = launch::parse(app_, arguments.own)) return *done;
+    const Words program = take_program(words);
+    if (const auto done = launch::parse(app_, words)) return *done;
     const std::string chosen = app_.get_subcommands().front()->get_name();
     if (chosen == launch::kStatus.name) return uroce::serve::show_status(socket_, json_);
     if (chosen == launch::kExplain.name) return launch::explain(words_);
@@ -100,15 +90,26 @@ class CommandLine {
     if (chosen == launch::kQp.name) return qp_.execute();
     if (chosen == launch::kFault.name) return fault_.execute();
     if (chosen == launch::kReload.name) return uroce::serve::reload(socket_);
-    return run(configuration, arguments.program);
+    return run(configuration, program);
   }
 
  private:
   CLI::App& add(const launch::Command& command) { return *app_.add_subcommand(command.name, command.help); }
 
+  /// `uroce run OPTIONS PROGRAM ARGUMENTS`, or with "--" before the program: what begins with it is not ours
+  /// to parse.
+  Words take_program(Words& words) const {
+    if (words.empty() || words.front() != launch::kRun.name) return {};
+    const Words behind(words.begin() + 1, words.end());
+    const auto options = static_cast<ptrdiff_t>(launch::count_options(run_, behind));
+    words.resize(1 + static_cast<size_t>(options));
+    auto program = behind.begin() + options;
+    if (program != behind.end() && *program == "--") ++program;
+    return {program, behind.end()};
+  }
+
   int run(const launch::ConfigurationOptions& options, const Words& program) {
-    if (program.empty())
-      return launch::complain(app_, "no program: uroce run [OPTIONS] -- PROGRAM [ARGUMENTS]");
+    if (program.empty()) return launch::complain(app_, "no program: uroce run [OPTIONS] PROGRAM [ARGUMENTS]");
     const auto configuration = options.merged();
     if (!configuration) return launch::complain(app_, configuration.error().message);
     using launch::ShowFiles;
@@ -129,9 +130,15 @@ class CommandLine {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const Words words(argv + std::min(argc, 1), argv + argc);
-  if (!words.empty() &&
-      std::ranges::find(kElsewhere, words.front(), &launch::Command::name) != kElsewhere.end())
-    return launch::become_command(words.front(), {words.begin() + 1, words.end()});
-  return CommandLine().execute(split(words));
+  Words words(argv + std::min(argc, 1), argv + argc);
+  // Of a command that is to be completed the name is behind kComplete, and it is finished when a word
+  // follows.
+  const size_t at = words.size() > 2 && words.front() == launch::kComplete ? 1 : 0;
+  if (at < words.size() &&
+      std::ranges::find(kElsewhere, words[at], &launch::Command::name) != kElsewhere.end()) {
+    const std::string command = words[at];
+    words.erase(words.begin() + static_cast<ptrdiff_t>(at));
+    return launch::become_command(command, words);
+  }
+  return CommandLine().execute(std::move(words));
 }

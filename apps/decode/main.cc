@@ -84,6 +84,7 @@ int main(int argc, char** argv) {
   app.add_flag("--json", options.json, "An object in each line, the last of a file with its counts");
   app.add_flag("--rules", options.rules, "Show what is looked for");
   app.add_option("--threads", options.threads, "Threads at most; default: as many as CPUs")
+      ->type_name("N")
       ->check(CLI::Range(1, 1024));
   app.footer(kExamples);
   if (const auto done = launch::parse(app, argc, argv)) return *done;

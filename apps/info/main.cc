@@ -13,7 +13,7 @@ namespace launch = uroce::launch;
 constexpr const char* kExamples =
     "Examples:\n"
     "  uroce info\n"
-    "  uroce info -v                                also what the devices can do, and the test of each\n"
+    "  uroce info -v              also what the devices can do, and the test of each\n"
     "  uroce info --config configs/net-ring.toml\n";
 
 }  // namespace

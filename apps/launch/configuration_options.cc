@@ -11,6 +11,8 @@
 #include <map>
 #include <optional>
 
+#include "apps/launch/help_text.h"
+
 namespace uroce::launch {
 namespace {
 
@@ -61,20 +63,19 @@ std::string in_words_of_the_user(std::string_view message) {
 }  // namespace
 
 ConfigurationOptions::ConfigurationOptions(CLI::App& command) : command_(command) {
+  command.set_help_all_flag("--help-all", "Also every key of the configuration");
   file_ = command.add_option("--config")->description("TOML file with the configuration")->type_name("FILE");
-  file_->group("Configuration");
+  file_->group(kConfigurationGroup);
   for (const engine::KeyDescription& key : engine::configuration_keys()) add_key(command, key);
 }
 
 void ConfigurationOptions::add_key(CLI::App& command, const engine::KeyDescription& key) {
   CLI::Option* option = command.add_option(option_name(key.path));
   option->description(std::string(key.help))->type_name(std::string(key.type))->expected(1);
-  if (key.path.starts_with(kDevice)) {
-    option->group("Devices (each --port or --interface begins one)")->take_all();
-  } else {
-    option->group("Configuration");
-    if (key.path == kRules) option->take_all();
-  }
+  const bool of_a_device = key.path.starts_with(kDevice);
+  const bool is_usual = begins_device(key.path) || key.path == "device.addresses";
+  option->group(is_usual ? kConfigurationGroup : of_a_device ? kDeviceKeys : kOtherKeys);
+  if (of_a_device || key.path == kRules) option->take_all();
   keys_.push_back({option, std::string(key.path)});
 }
 

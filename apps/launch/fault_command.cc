@@ -14,11 +14,11 @@ namespace {
 constexpr const char* kExamples =
     "Examples:\n"
     "  uroce fault add --device uroce0 --loss 1% --seed 7\n"
-    "  uroce fault add --client 4711 --delay 100us --jitter 20us --after 2s --for 10s\n"
+    "  uroce fault add --client 4711 --delay 100us --jitter 20us --for 10s\n"
     "  uroce fault list\n"
     "  uroce fault clear\n"
     "Faults are met by what programs receive, also from each other and from themselves. Programs that come\n"
-    "later meet those of their device, too. In a test suite: uroce run --fault 'loss=1%,seed=7' -- "
+    "later meet those of their device, too. In a test suite: uroce run --fault 'loss=1%,seed=7' "
     "PROGRAM.\n"
     "--client with a process that has a port of its own (no service) orders them of that process.\n";
 

@@ -16,7 +16,7 @@ constexpr const char* kExamples =
     "  uroce mem get --server 192.0.2.7 --offset 4K --length 512 pages | xxd\n"
     "  uroce mem serve --config configs/serve.toml\n"
     "A memory server is a part of the host's service that has tables [[memory]] in its file. Devices are\n"
-    "those of the host's service, or what UROCE_CONFIG says: uroce run --interface eth0 -- uroce mem list.\n";
+    "those of the host's service, or what UROCE_CONFIG says: uroce run --interface eth0 uroce mem list.\n";
 
 }  // namespace
 

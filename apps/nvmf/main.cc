@@ -18,7 +18,7 @@ constexpr const char* kExamples =
     "listeners come and go. SIGUSR1 prints statistics. SIGTERM stops.\n\n"
     "Examples:\n"
     "  uroce nvmf --config configs/nvmf.toml --interface eth0\n"
-    "  nvme connect -t rdma -a 198.51.100.1 -n nqn.2026-11.example:disks       on the host\n";
+    "  nvme connect -t rdma -a 198.51.100.1 -n nqn.2026-11.example:disks   (host)\n";
 
 }  // namespace
 

@@ -14,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "apps/launch/command_line.h"
+#include "apps/launch/commands.h"
 #include "apps/launch/configuration_options.h"
 #include "apps/serve/companion_programs.h"
 #include "apps/serve/own_libraries.h"
@@ -28,23 +30,18 @@ using uroce::Error;
 using uroce::Result;
 using uroce::Status;
 using uroce::engine::Configuration;
+using uroce::launch::kUsage;
 using uroce::serve::Companions;
 using uroce::service::ListeningSocket;
 using uroce::service::Service;
 using uroce::service::ServiceConfiguration;
 
 constexpr int kFailure = 1;
-constexpr int kUsage = 2;
-
-constexpr const char* kHelp =
-    "Shares devices among the programs of this host: all of them have one address, and reach each other by "
-    "it.\n"
-    "Without --config, --interface or --port there is one device, uroce0, that leads nowhere outside.\n";
 
 constexpr const char* kExamples =
     "Examples:\n"
-    "  uroce serve                                  programs of this user reach each other\n"
-    "  uroce serve --interface eth0                 also what is behind eth0, with the kernel's addresses\n"
+    "  uroce serve                   programs of this user reach each other\n"
+    "  uroce serve --interface eth0  also what is behind eth0, with its addresses\n"
     "  uroce serve --port net_af_packet0,iface=eth1 --ip 192.0.2.1/24\n"
     "Programs find the service by themselves; UROCE_SERVICE=PATH names another socket. SIGHUP reads the "
     "file\n"
@@ -108,7 +105,7 @@ void raise_descriptor_limit() {
 
 class ServeCommand {
  public:
-  ServeCommand() : app_(kHelp, "uroce serve"), devices_(app_) {
+  ServeCommand() : app_(uroce::launch::kServe.help, "uroce serve"), devices_(app_) {
     app_.footer(kExamples);
     app_.add_option("--socket", socket_, "Where programs find the service")->type_name("PATH");
     app_.add_option("--idle-exit", idle_exit_s_, "Ends when no program was attached for so many seconds")
@@ -122,13 +119,8 @@ class ServeCommand {
   int execute(int argc, char** argv) {
     // What the environment says is for programs, whose devices are those of the service.
     uroce::launch::publish(local_default());
-    try {
-      app_.parse(argc, argv);
-    } catch (const CLI::CallForHelp& help) {
-      return app_.exit(help);
-    } catch (const CLI::ParseError& error) {
-      return fail(kUsage, error.what());
-    }
+    const auto tell = [&](const std::string& what) { Starter().tell(ready_, what); };
+    if (const auto done = uroce::launch::parse(app_, argc, argv, tell)) return *done;
     if (const Status left = uroce::serve::leave_our_libraries(argv); !left)
       return fail(kFailure, left.error().message);
     if (detach_)

@@ -64,6 +64,7 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--queue-pairs", queue_pairs,
                  "So many of each process, the busiest, have metrics of their own")
+      ->type_name("N")
       ->check(CLI::Range(0, 4096))
       ->capture_default_str();
   app.add_flag("--once", once, "Print the metrics once, and listen nowhere");

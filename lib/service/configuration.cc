@@ -9,6 +9,7 @@
 #include <charconv>
 #include <cstring>
 
+#include "base/values/nearest_name.h"
 #include "base/values/printable.h"
 #include "engine/configuration/toml_document.h"
 #include "engine/configuration/toml_values.h"
@@ -139,8 +140,9 @@ Result<ServiceConfiguration> parse_service_configuration(std::string_view text, 
   toml::source_index line = 0;
   for (const auto& [name, value] : *table) {
     const auto key = std::ranges::find(kKeys, name.str(), &Key::name);
-    const Complaint complaint =
-        key == kKeys.end() ? Complaint("unknown key") : key->store(value, configuration);
+    const Complaint complaint = key == kKeys.end()
+                                    ? Complaint("unknown key" + did_you_mean(name.str(), kKeys, &Key::name))
+                                    : key->store(value, configuration);
     const toml::source_index at = name.source().begin.line;
     if (!complaint || (!first.empty() && at >= line)) continue;
     line = at;

@@ -19,7 +19,7 @@ EXPOSURE_MAX = 2.0
 
 
 def options_of_serve():
-    done = subprocess.run([UROCE, "serve", "--help"], capture_output=True, text=True, check=True)
+    done = subprocess.run([UROCE, "serve", "--help-all"], capture_output=True, text=True, check=True)
     return set(re.findall(r"--[a-z-]+", done.stdout))
 
 

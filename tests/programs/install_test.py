@@ -26,7 +26,7 @@ INSTALLED = {"bin/uroce", *(f"libexec/uroce/uroce-{name}" for name in ("decode",
              "{libdir}/uroce/librdmacm.so", "{libdir}/uroce/librdmacm.so.1",
              "{libdir}/uroce/liburoce.so.0", "{libdir}/uroce/liburocedv.so", "{libdir}/uroce/liburocedv.so.1",
              "include/infiniband/urocedv.h", "{libdir}/pkgconfig/uroce.pc", "{libdir}/pkgconfig/urocedv.pc",
-             "share/man/man1/uroce.1",
+             "share/man/man1/uroce.1", "share/bash-completion/completions/uroce", "share/zsh/site-functions/_uroce",
              *(f"share/man/man3/{name}" for name in subprocess.run(
                  [sys.executable, str(SOURCE / "lib/verbs/faces/manual.py"),
                   str(SOURCE / "lib/verbs/include/infiniband/urocedv.h"), "--names"],

@@ -32,8 +32,9 @@ def options_in(text):
 
 
 def options_of(command):
-    """The options that --help of a command lists."""
-    done = subprocess.run([UROCE, *command, "--help"], capture_output=True, text=True, check=True)
+    """The options that --help of a command lists, with --help-all if it has a configuration."""
+    all_of_them = command and command[0] in ("run", "serve", "perf", "nvmf", "info")
+    done = subprocess.run([UROCE, *command, "--help-all" if all_of_them else "--help"], capture_output=True, text=True, check=True)
     return set(re.findall(r"^  (?:-\w,)?--([a-z0-9-]+)", done.stdout, re.M))
 
 

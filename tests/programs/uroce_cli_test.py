@@ -24,6 +24,30 @@ class Help(TestCase):
             self.assertIn('Examples:', run.stdout)
             self.assertIn('--config', run.stdout)
 
+    def test_no_line_is_wider_than_a_terminal(self):
+        overview = uroce('--help').stdout
+        commands = [[name] for name in re.findall(r'(?m)^  ([a-z]+) ', overview.split('Subcommands:')[1])]
+        self.assertGreater(len(commands), 10)
+        for command in [[], *commands]:
+            for option in '--help', '--help-all':
+                said = uroce(*command, option)
+                if said.returncode == 2 and option == '--help-all':
+                    continue
+                self.assertEqual((said.returncode, said.stderr), (0, ''))
+                self.assertEqual([line for line in said.stdout.splitlines() if len(line) > 80], [], command)
+                below = re.search(r'(?s)Subcommands:\n(.*?)\n\n', said.stdout)
+                if below and len(command) == 1:
+                    commands += [[*command, name] for name in re.findall(r'(?m)^  ([a-z]+) ', below[1]) if [*command, name] not in commands]
+        self.assertIn(['fault', 'add'], commands)
+
+    def test_what_a_command_does_comes_first_and_the_configuration_last(self):
+        said = uroce('perf', '--help').stdout
+        self.assertTrue(said.startswith('Benchmark '))
+        order = [said.index(what) for what in ('Usage:', 'What is measured:', 'Where, and what', 'Devices and configuration', 'Examples:')]
+        self.assertEqual(order, sorted(order))
+        self.assertNotIn('--poller-idle', said)
+        self.assertIn('--poller-idle', uroce('perf', '--help-all').stdout)
+
     def test_version(self):
         self.assertRegex(uroce('--version').stdout, r'^uroce \d+\.\d+\.\d+\n$')
 
@@ -34,6 +58,15 @@ class BadOptions(TestCase):
         self.refused('perf', '--sizes', '3', naming=['--sizes'])
         self.refused('run', '--bogus', '--', 'true', naming=['--bogus'])
         self.refused(naming=['subcommand'])
+
+    def test_what_may_be_meant_is_named(self):
+        for words, meant in ((['prf'], 'perf'), (['perf', '--sizes', '3'], '--size'), (['run', '--confg', 'x', 'true'], '--config'),
+                             (['fault', 'lst'], 'list'), (['fault', 'add', '--dely=1ms'], '--delay'), (['serve', '--detatch'], '--detach'),
+                             (['dump', '--snaplne', '0'], '--snaplen'), (['mem', 'gte'], 'get')):
+            self.refused(*words, naming=[f'did you mean {meant}?'])
+        unknown = self.file('unknown.toml', '[poller]\nmdoe = "inline"\n')
+        self.refused('run', '--config', unknown, 'true', naming=[unknown + ':2', 'did you mean mode?'])
+        self.refused('run', '--config', self.file('table.toml', '[pollers]\n'), 'true', naming=['did you mean poller?'])
 
     def test_values_out_of_range(self):
         self.refused('perf', '--size', '0', naming=['--size'])
@@ -139,6 +172,14 @@ class Run(TestCase):
         self.assertEqual(run.stdout, '--config||a b|--|*|')
         self.assertEqual(uroce('run', '--', 'cat', input='through\n').stdout, 'through\n')
 
+    def test_the_program_begins_with_the_first_word_that_is_no_option(self):
+        for options in [], ['--no-device-files'], ['--log-level', 'error'], ['--log-level=error', '--no-device-files']:
+            for mark in [], ['--']:
+                run = uroce('run', *options, *mark, 'printf', '%s|', '--mtu', '--', '-h')
+                self.assertEqual((run.returncode, run.stdout), (0, '--mtu|--|-h|'), run.stderr)
+        self.refused('run', '--config', '--', 'true', naming=['--config'])
+        self.refused('run', '--', '-h', status=127, naming=['-h'])
+
     def test_missing_program(self):
         self.refused('run', naming=['program'])
         self.refused('run', '--', status=2, naming=['program'])
@@ -177,6 +218,40 @@ class Run(TestCase):
     def test_nothing_is_left_behind(self):
         uroce('run', '--', 'true', env={'TMPDIR': str(self.folder)}, cwd=self.folder)
         self.assertEqual(list(self.folder.iterdir()), [])
+
+
+class Completion(TestCase):
+    def candidates(self, *words):
+        return [line.split('\t')[0] for line in uroce('--complete', *words).stdout.splitlines()]
+
+    def test_names_are_those_of_help(self):
+        self.assertLess({'run', 'perf', 'fault', 'decode'}, set(self.candidates('')))
+        for command in ['perf'], ['serve'], ['stat'], ['fault', 'add']:
+            said = uroce(*command, '--help-all' if command[0] in ('perf', 'serve') else '--help').stdout
+            self.assertEqual(set(self.candidates(*command, '-')), set(re.findall(r'(?m)^  (?:-\w,)?(--[a-z0-9-]+)', said)))
+        self.assertEqual(set(self.candidates('fault', '')), {'add', 'list', 'clear', 'break'})
+
+    def test_values_files_and_programs(self):
+        self.assertEqual(self.candidates('run', '--poller', ''), ['inline', 'dedicated'])
+        self.assertEqual(self.candidates('perf', '--config', ''), [':files'])
+        self.assertEqual(self.candidates('decode', '--json', ''), [':files'])
+        self.assertEqual(self.candidates('run', 'ib'), [':command 1'])
+        self.assertEqual(self.candidates('run', '--mtu', '1500', 'ping', '-'), [':command 3'])
+        self.assertEqual(self.candidates('run', '--mtu', '1500', '--', 'ib'), [':command 4'])
+        self.assertEqual(self.candidates('run', 'ping', '--config', ''), [':command 1'])
+
+    def test_bash_asks_for_them(self):
+        script = pathlib.Path(__file__).parents[2] / 'apps/completion/uroce.bash'
+        ask = 'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _uroce 2>/dev/null; printf "%s\\n" "${COMPREPLY[@]}"'
+        for words, expected in ((['fault', 'cl'], 'clear\n'), (['perf', '--arr'], '--arrivals\n'), (['run', 'print'], 'printf\n')):
+            said = subprocess.run(['bash', '-c', ask, 'bash', script, UROCE, *words], capture_output=True, text=True, env=ENVIRONMENT)
+            self.assertIn(expected, said.stdout, said.stderr)
+
+    def test_zsh_reads_its_script(self):
+        if shutil.which('zsh') is None:
+            self.skipTest('zsh is not installed')
+        script = pathlib.Path(__file__).parents[2] / 'apps/completion/_uroce'
+        self.assertEqual(subprocess.run(['zsh', '-n', script], capture_output=True, text=True).stderr, '')
 
 
 class Configurations(TestCase):

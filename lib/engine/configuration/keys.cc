@@ -7,6 +7,7 @@
 #include <iterator>
 #include <vector>
 
+#include "base/values/nearest_name.h"
 #include "copy/kind.h"
 #include "engine/configuration/address_values.h"
 #include "engine/configuration/congestion_keys.h"
@@ -265,6 +266,10 @@ std::span<const Key> all_keys() {
   return kKeys;
 }
 
+std::string_view table_of(const Key& key) {
+  return key.description.path.substr(0, key.description.path.find('.'));
+}
+
 }  // namespace
 
 std::string_view name_of(PollerIdle idle) {
@@ -291,9 +296,16 @@ const Key* find_key(std::string_view table, std::string_view name) {
 }
 
 bool is_table(std::string_view table) {
-  return std::ranges::any_of(all_keys(), [&](const Key& key) {
-    return key.description.path.substr(0, key.description.path.find('.')) == table;
-  });
+  return std::ranges::any_of(all_keys(), [&](const Key& key) { return table_of(key) == table; });
 }
+
+std::string nearest_key(std::string_view table, std::string_view name) {
+  std::vector<std::string_view> names;
+  for (const Key& key : all_keys())
+    if (table_of(key) == table) names.push_back(key.description.path.substr(table.size() + 1));
+  return did_you_mean(name, names);
+}
+
+std::string nearest_table(std::string_view name) { return did_you_mean(name, all_keys(), table_of); }
 
 }  // namespace uroce::engine

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/values/nearest_name.h"
 #include "base/values/printable.h"
 
 namespace uroce::configuration {
@@ -25,7 +26,7 @@ void read_keys(const toml::table& table, std::string_view path, std::span<const 
     const std::string full = fmt::format("{}.{}", path, name.str());
     const auto key = std::ranges::find(keys, name.str(), &Key::name);
     if (key == keys.end()) {
-      complaints.add(name.source(), full, "unknown key");
+      complaints.add(name.source(), full, "unknown key" + did_you_mean(name.str(), keys, &Key::name));
     } else if (const Complaint complaint = key->store(value)) {
       complaints.add(name.source(), full, *complaint);
     }

@@ -46,7 +46,8 @@ class Parser {
     if (std::ranges::find(kTablesOfPrograms, key.str()) != kTablesOfPrograms.end()) return;
     // The list of tables [[memory]] is a memory server's, the table [memory] is the stack's.
     if (key.str() == "memory" && node.is_array()) return;
-    if (!is_table(key.str())) return fail(key.source(), key.str(), "unknown table or key");
+    if (!is_table(key.str()))
+      return fail(key.source(), key.str(), "unknown table or key" + nearest_table(key.str()));
     if (key.str() == "device") return devices(key, node);
     const toml::table* table = node.as_table();
     if (table == nullptr)
@@ -115,7 +116,7 @@ class Parser {
       const std::string path = fmt::format("{}.{}", table_name, name.str());
       const Key* key = find_key(table_name, name.str());
       if (key == nullptr) {
-        fail(name.source(), path, "unknown key");
+        fail(name.source(), path, "unknown key" + nearest_key(table_name, name.str()));
       } else if (const configuration::Complaint complaint = key->store(value, {configuration_, device})) {
         fail(name.source(), path, *complaint);
       }

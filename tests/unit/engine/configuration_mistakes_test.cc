@@ -40,9 +40,10 @@ INSTANTIATE_TEST_SUITE_P(
     All, ConfigurationMistake,
     testing::Values(
         Mistake{"[poller]\nmode = ", "f.toml:2: "},
-        Mistake{"\n[pollers]\n", "f.toml:2: pollers: unknown table or key"},
+        Mistake{"\n[pollers]\n", "f.toml:2: pollers: unknown table or key (did you mean poller?)"},
         Mistake{"mode = 1", "f.toml:1: mode: unknown table or key"},
         Mistake{"[poller]\nspeed = 1", "f.toml:2: poller.speed: unknown key"},
+        Mistake{"[poller]\nmdoe = 1", "f.toml:2: poller.mdoe: unknown key (did you mean mode?)"},
         Mistake{"poller = 1", "f.toml:1: poller: must be a table"},
         Mistake{"[device]\nname = \"a\"", "f.toml:1: device: must be a list of tables"},
         Mistake{"device = [1]", "f.toml:1: device: must be a list of tables"},

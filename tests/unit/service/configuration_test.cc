@@ -64,7 +64,8 @@ TEST(ServiceConfiguration, EveryKeyIsRead) {
 
 TEST(ServiceConfiguration, MistakesAreNamed) {
   EXPECT_EQ(error_of("service = 1"), "file:1: service: must be a table: [service]");
-  EXPECT_EQ(error_of("[service]\nprogram = 1\nmode = 3\n"), "file:2: service.program: unknown key");
+  EXPECT_EQ(error_of("[service]\nprogram = 1\nmode = 3\n"),
+            "file:2: service.program: unknown key (did you mean programs?)");
   EXPECT_EQ(error_of("[service]\nprograms = 0\n"), "file:2: service.programs: must be from 1 to 4094, not 0");
   EXPECT_EQ(error_of("[service]\nmemory_connections_per_client = 257\n"),
             "file:2: service.memory_connections_per_client: must be from 1 to 256, not 257");
