@@ -9,7 +9,6 @@ LINK is memif or veth. Each round is a process that receives and leaves; its sen
 import os
 import subprocess
 import sys
-import threading
 import unittest
 
 import namespaces
@@ -50,20 +49,10 @@ class LastAck(unittest.TestCase):
         self.pair.stack = WithInput(self.stack)
         self.addCleanup(self.pair.__exit__)
         self.sender = self.start("server", "sender")
-        self.assertEqual(self.said(self.sender), "open")
+        self.assertEqual(programs.next_line(self.sender), "open")
 
     def start(self, role, *arguments):
         return self.pair.start(role, [LAST_ACK, *arguments])
-
-    def said(self, process):
-        alarm = threading.Timer(programs.TIME_LIMIT_SECONDS, process.kill)
-        alarm.start()
-        line = process.stdout.readline()
-        alarm.cancel()
-        if not line:
-            process.kill()
-            self.fail(f"{process.args} ended: {process.stderr.read()}")
-        return line.strip()
 
     @staticmethod
     def tell(process, words):
@@ -74,11 +63,11 @@ class LastAck(unittest.TestCase):
         """What the sender says of its last message."""
         receiver = self.start("client", "receiver", leaving, hearing)
         messages = f"{answered} {unanswered}"
-        self.tell(self.sender, f"{messages} {self.said(receiver)}")
-        self.tell(receiver, f"{messages} {self.said(self.sender)}")
-        self.assertEqual(self.said(receiver), "ready")
+        self.tell(self.sender, f"{messages} {programs.next_line(receiver)}")
+        self.tell(receiver, f"{messages} {programs.next_line(self.sender)}")
+        self.assertEqual(programs.next_line(receiver), "ready")
         self.tell(self.sender, "go")
-        status = self.said(self.sender)
+        status = programs.next_line(self.sender)
         if leaving == "sleep":
             self.assertIsNone(receiver.poll())
             receiver.kill()

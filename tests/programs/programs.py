@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 from pathlib import Path
@@ -129,6 +130,18 @@ def thread_states(pid):
 
 def said_by(process, limit_seconds=None):
     return "".join(said or "" for said in process.communicate(timeout=limit_seconds))
+
+
+def next_line(process):
+    """What a program that is told things says next."""
+    alarm = threading.Timer(TIME_LIMIT_SECONDS, process.kill)
+    alarm.start()
+    line = process.stdout.readline()
+    alarm.cancel()
+    if not line:
+        process.kill()
+        raise AssertionError(f"{process.args} ended: {process.stderr.read()}")
+    return line.strip()
 
 
 def free_tcp_port():

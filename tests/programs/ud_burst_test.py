@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import unittest
 
 import host_service
@@ -28,30 +27,20 @@ class Bursts(unittest.TestCase):
         self.addCleanup(programs.end, process)
         return process
 
-    def said(self, process):
-        alarm = threading.Timer(programs.TIME_LIMIT_SECONDS, process.kill)
-        alarm.start()
-        line = process.stdout.readline()
-        alarm.cancel()
-        if not line:
-            process.kill()
-            self.fail(f"{process.args} ended: {process.stderr.read()}")
-        return line.strip()
-
     def receiver(self, count):
         """(process, where it is)"""
         process = self.start("receiver", count)
-        return process, self.said(process).split()
+        return process, programs.next_line(process).split()
 
     def send(self, sender, count):
         sender.stdin.write(f"{count}\n")
         sender.stdin.flush()
-        self.assertEqual(self.said(sender), "sent")
+        self.assertEqual(programs.next_line(sender), "sent")
 
     def received(self, receiver):
         receiver.stdin.write("all is sent\n")
         receiver.stdin.flush()
-        said = self.said(receiver)
+        said = programs.next_line(receiver)
         self.assertEqual(receiver.wait(programs.TIME_LIMIT_SECONDS), 0)
         return said
 

@@ -47,21 +47,13 @@ class AddressChanges : public testing::TestWithParam<uint16_t> {
 
 TEST_P(AddressChanges, ConnectionsAreMadeOverAddressesThatCameLater) {
   move_to_second();
-  Side left(loopback.devices[0], 100'000);
-  Side right(loopback.devices[1], 100'000);
-  ASSERT_EQ(left.connect(right), 0);
-  ASSERT_EQ(right.connect(left), 0);
-  fill(left.buffer(), 1);
-  left.post_write(right, 100'000);
-  EXPECT_EQ(left.wait().status, queue::CompletionStatus::kSuccess);
-  EXPECT_EQ(left.buffer(), right.buffer());
+  expect_a_write(loopback.devices[0], loopback.devices[1]);
 }
 
 TEST_P(AddressChanges, WhatComesToAnAddressThatWentIsDropped) {
   Side left(loopback.devices[0], 1000);
   Side right(loopback.devices[1], 1000);
-  ASSERT_EQ(left.connect(right), 0);
-  ASSERT_EQ(right.connect(left), 0);
+  ASSERT_EQ(connect_pair(left, right), 0);
   const Device& device = *loopback.devices[1];
   ASSERT_EQ(loopback.devices[1]->remove_address(first(2)), 0);
   const uint64_t dropped = device.counter(Counter::kDropNotOurAddress);
@@ -77,8 +69,7 @@ TEST_P(AddressChanges, WhatComesToAnAddressThatWentIsDropped) {
 TEST_P(AddressChanges, DisturbNothingElse) {
   Side left(loopback.devices[0], 50'000);
   Side right(loopback.devices[1], 50'000);
-  ASSERT_EQ(left.connect(right), 0);
-  ASSERT_EQ(right.connect(left), 0);
+  ASSERT_EQ(connect_pair(left, right), 0);
   Told told;
   loopback.devices[1]->add_listener(told);
   std::atomic<bool> stop{false};

@@ -27,8 +27,7 @@ class AtNotification final : public queue::CompletionListener {
 class ApplicationTurn : public testing::Test {
  protected:
   ApplicationTurn() {
-    EXPECT_EQ(left.connect(right), 0);
-    EXPECT_EQ(right.connect(left), 0);
+    EXPECT_EQ(connect_pair(left, right), 0);
     for (Side* side : {&left, &right}) {
       for (uint64_t i = 0; i < 16; ++i) side->post_receive(64, i);
     }

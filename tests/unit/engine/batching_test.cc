@@ -50,8 +50,7 @@ class Batching : public ::testing::TestWithParam<Way> {
     for (size_t i = 0; i < kQueuePairs; ++i) {
       Side& left = left_.emplace_back(pair_->left, kBytes);
       Side& right = right_.emplace_back(pair_->right, kBytes);
-      ASSERT_EQ(left.connect(right), 0);
-      ASSERT_EQ(right.connect(left), 0);
+      ASSERT_EQ(connect_pair(left, right), 0);
     }
   }
 

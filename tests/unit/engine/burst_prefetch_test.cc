@@ -19,8 +19,7 @@ class ManyQueuePairs : public testing::Test {
  protected:
   struct Connected {
     explicit Connected(VirtualPair& pair) : left(pair.left, 64), right(pair.right, 64) {
-      EXPECT_EQ(left.connect(right), 0);
-      EXPECT_EQ(right.connect(left), 0);
+      EXPECT_EQ(connect_pair(left, right), 0);
     }
     Side left;
     Side right;

@@ -135,6 +135,31 @@ std::optional<queue::Completion> Side::look() {
   return completion;
 }
 
+int connect_pair(Side& one, Side& other) {
+  const int error = one.connect(other);
+  return error != 0 ? error : other.connect(one);
+}
+
+int reconnect_pair(Side& one, Side& other) {
+  qp::Attributes reset;
+  reset.state = qp::State::kReset;
+  for (const Side* side : {&one, &other}) {
+    const int error = side->device().modify_queue_pair(side->queue_pair(), reset, qp::kMaskState);
+    if (error != 0) return error;
+  }
+  return connect_pair(one, other);
+}
+
+void expect_a_write(const std::shared_ptr<Device>& from, const std::shared_ptr<Device>& to, uint32_t bytes) {
+  Side left(from, bytes);
+  Side right(to, bytes);
+  ASSERT_EQ(connect_pair(left, right), 0);
+  fill(left.buffer(), 1);
+  left.post_write(right, bytes);
+  EXPECT_EQ(left.wait().status, queue::CompletionStatus::kSuccess);
+  EXPECT_EQ(left.buffer(), right.buffer());
+}
+
 void fill(std::vector<std::byte>& buffer, uint64_t seed) {
   Random random(seed);
   for (std::byte& byte : buffer) byte = static_cast<std::byte>(random.next());

@@ -68,6 +68,15 @@ class Side {
   mem::RegionKeys keys_;
 };
 
+/// Connects both, each towards the other.
+[[nodiscard]] int connect_pair(Side& one, Side& other);
+/// A new connection of the same two.
+[[nodiscard]] int reconnect_pair(Side& one, Side& other);
+
+/// A new connection between the two devices carries a WRITE of so many bytes.
+void expect_a_write(const std::shared_ptr<Device>& from, const std::shared_ptr<Device>& to,
+                    uint32_t bytes = 100'000);
+
 /// Fills the buffer with bytes that depend on `seed`.
 void fill(std::vector<std::byte>& buffer, uint64_t seed);
 

@@ -60,8 +60,7 @@ class OurMemory {
 class CopyEngine : public ::testing::Test {
  protected:
   CopyEngine() {
-    EXPECT_EQ(left.connect(right), 0);
-    EXPECT_EQ(right.connect(left), 0);
+    EXPECT_EQ(connect_pair(left, right), 0);
     fill(left.buffer(), 1);
     fill(right.buffer(), 2);
   }
@@ -101,15 +100,7 @@ class CopyEngine : public ::testing::Test {
     return std::memcmp(memory.at(offset), as.data() + from, length) == 0;
   }
   /// A new connection of the same two.
-  void reconnect() {
-    for (Side* side : {&left, &right}) {
-      qp::Attributes reset;
-      reset.state = qp::State::kReset;
-      ASSERT_EQ(side->device().modify_queue_pair(side->queue_pair(), reset, qp::kMaskState), 0);
-    }
-    ASSERT_EQ(left.connect(right), 0);
-    ASSERT_EQ(right.connect(left), 0);
-  }
+  void reconnect() { ASSERT_EQ(reconnect_pair(left, right), 0); }
   [[nodiscard]] uint64_t at_left(Counter counter) { return pair.counter(*pair.left_state, counter); }
   [[nodiscard]] uint64_t at_right(Counter counter) { return pair.counter(*pair.right_state, counter); }
   [[nodiscard]] TurnLock& right_lock() { return pair.right_state->pollers[0]->lock(); }

@@ -69,8 +69,7 @@ class Corruption : public testing::TestWithParam<uint32_t> {
   }
 
   void expect_dropped_and_repeated(Side& from, Side& to, DeviceState& receiver) {
-    ASSERT_EQ(from.connect(to), 0);
-    ASSERT_EQ(to.connect(from), 0);
+    ASSERT_EQ(connect_pair(from, to), 0);
     fill(from.buffer(), 5);
     const std::vector<std::byte> untouched = to.buffer();
     damage_ = {.frame_bytes_min = 1000, .offset_from_end = GetParam()};

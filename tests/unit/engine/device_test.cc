@@ -49,8 +49,7 @@ TEST_P(DeviceModes, CarryWritesAndSendsBothWays) {
   Loopback loopback(configuration_of(GetParam().first, GetParam().second));
   Side left(loopback.devices[0], 100'000);
   Side right(loopback.devices[1], 100'000);
-  ASSERT_EQ(left.connect(right), 0);
-  ASSERT_EQ(right.connect(left), 0);
+  ASSERT_EQ(connect_pair(left, right), 0);
   for (uint64_t round = 0; round < 20; ++round) {
     fill(left.buffer(), round);
     left.post_write(right, 100'000, round);
@@ -79,8 +78,7 @@ TEST(TakeOver, AnswersWhileTheApplicationDoesNotPoll) {
   Loopback loopback;
   Side left(loopback.devices[0], 1 << 20);
   Side right(loopback.devices[1], 1 << 20);
-  ASSERT_EQ(left.connect(right), 0);
-  ASSERT_EQ(right.connect(left), 0);
+  ASSERT_EQ(connect_pair(left, right), 0);
   fill(left.buffer(), 1);
   // More than the turns of the posting call can do; from then on no call is made.
   left.post_write(right, 1 << 20);
@@ -97,8 +95,7 @@ TEST(TakeOver, ChangesHandsManyTimes) {
   Loopback loopback;
   Side left(loopback.devices[0], 8192);
   Side right(loopback.devices[1], 8192);
-  ASSERT_EQ(left.connect(right), 0);
-  ASSERT_EQ(right.connect(left), 0);
+  ASSERT_EQ(connect_pair(left, right), 0);
   for (uint64_t round = 0; round < 300; ++round) {
     fill(left.buffer(), round);
     left.post_write(right, 8192, round);
@@ -121,8 +118,7 @@ TEST(Device, ServesManyThreadsAtOnce) {
       for (int life = 0; life < 5; ++life) {
         Side left(loopback.devices[i % 2], 30'000);
         Side right(loopback.devices[(i / 2) % 2], 30'000);
-        ASSERT_EQ(left.connect(right), 0);
-        ASSERT_EQ(right.connect(left), 0);
+        ASSERT_EQ(connect_pair(left, right), 0);
         for (uint64_t round = 0; round < 5; ++round) {
           fill(left.buffer(), i * 100 + round);
           left.post_write(right, 30'000, round);
@@ -140,8 +136,7 @@ TEST(Device, GoesWithTrafficUnderWay) {
     Loopback loopback(configuration_of(i % 2 == 0 ? PollerMode::kInline : PollerMode::kDedicated));
     Side left(loopback.devices[0], 1 << 20);
     Side right(loopback.devices[1], 1 << 20);
-    ASSERT_EQ(left.connect(right), 0);
-    ASSERT_EQ(right.connect(left), 0);
+    ASSERT_EQ(connect_pair(left, right), 0);
     for (int k = 0; k < 8; ++k) left.post_write(right, 1 << 20);
   }
 }

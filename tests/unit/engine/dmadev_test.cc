@@ -60,10 +60,7 @@ class Memory {
 
 class Dmadev : public ::testing::TestWithParam<PollerMode> {
  protected:
-  Dmadev() {
-    EXPECT_EQ(left.connect(right), 0);
-    EXPECT_EQ(right.connect(left), 0);
-  }
+  Dmadev() { EXPECT_EQ(connect_pair(left, right), 0); }
   [[nodiscard]] queue::Segment buffer_of(Side& side, uint32_t length) const {
     return {side.address(), length, side.lkey()};
   }

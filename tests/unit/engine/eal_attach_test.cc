@@ -40,14 +40,7 @@ TEST(EalStart, IsNotRepeatedInAProcessThatHasIt) {
     const Loopback loopback(configuration);
     ASSERT_EQ(loopback.devices.size(), 2u);
     EXPECT_TRUE(eal_state().attached);
-    Side left(loopback.devices[0], 100'000);
-    Side right(loopback.devices[1], 100'000);
-    ASSERT_EQ(left.connect(right), 0);
-    ASSERT_EQ(right.connect(left), 0);
-    fill(left.buffer(), 1);
-    left.post_write(right, 100'000);
-    EXPECT_EQ(left.wait().status, queue::CompletionStatus::kSuccess);
-    EXPECT_EQ(left.buffer(), right.buffer());
+    expect_a_write(loopback.devices[0], loopback.devices[1]);
   }
   // The host's lcore and log are as they were.
   EXPECT_EQ(rte_lcore_id(), rte_get_main_lcore());

@@ -80,8 +80,7 @@ TEST_P(DpdkPort, CarriesWritesUnderALcoreIdOfThePoller) {
     EXPECT_TRUE(loopback.devices[0]->information().eal);
     Side left(loopback.devices[0], 300'000);
     Side right(loopback.devices[1], 300'000);
-    ASSERT_EQ(left.connect(right), 0);
-    ASSERT_EQ(right.connect(left), 0);
+    ASSERT_EQ(connect_pair(left, right), 0);
     for (uint64_t round = 0; round < 5; ++round) {
       fill(left.buffer(), round);
       left.post_write(right, 300'000, round);
@@ -113,14 +112,7 @@ TEST(EalStart, AgainByTheProgramItselfIsRefusedAndHarmsNothing) {
   std::array<char*, 2> argv = {name.data(), nullptr};
   EXPECT_EQ(rte_eal_init(1, argv.data()), -1);
   EXPECT_EQ(rte_errno, EALREADY);
-  Side left(loopback.devices[0], 100'000);
-  Side right(loopback.devices[1], 100'000);
-  ASSERT_EQ(left.connect(right), 0);
-  ASSERT_EQ(right.connect(left), 0);
-  fill(left.buffer(), 1);
-  left.post_write(right, 100'000);
-  EXPECT_EQ(left.wait().status, queue::CompletionStatus::kSuccess);
-  EXPECT_EQ(left.buffer(), right.buffer());
+  expect_a_write(loopback.devices[0], loopback.devices[1]);
 }
 
 TEST(LcoreIds, AreGivenBack) {

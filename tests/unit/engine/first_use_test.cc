@@ -13,8 +13,7 @@ namespace {
 class FirstUse : public testing::Test {
  protected:
   FirstUse() {
-    EXPECT_EQ(left.connect(right), 0);
-    EXPECT_EQ(right.connect(left), 0);
+    EXPECT_EQ(connect_pair(left, right), 0);
     right.post_receive(64);
     pair.settle();
   }

@@ -31,8 +31,7 @@ class FrameBodies : public ::testing::TestWithParam<bool> {
     ++pair_->right_state->transport.pollers;
     left_.emplace(pair_->left, kBytes);
     right_.emplace(pair_->right, kBytes);
-    EXPECT_EQ(left_->connect(*right_), 0);
-    EXPECT_EQ(right_->connect(*left_), 0);
+    EXPECT_EQ(connect_pair(*left_, *right_), 0);
     fill(left_->buffer(), 7);
   }
   ~FrameBodies() override {

@@ -106,8 +106,7 @@ TEST_F(Links, WhatIsGoneEndsWhatWasPosted) {
   Side side(pair.left, 100);
   Side peer(pair.right, 100);
   Side unused(pair.left, 100);
-  ASSERT_EQ(side.connect(peer), 0);
-  ASSERT_EQ(peer.connect(side), 0);
+  ASSERT_EQ(connect_pair(side, peer), 0);
   side.post_receive(100, 7);
   wire.gone = true;
   watch.look();

@@ -72,8 +72,7 @@ class MemoryGone : public ::testing::TestWithParam<Vanishing> {
         others_left(pair.left, 50'000),
         others_right(pair.right, 50'000) {
     for (const auto& [one, other] : {std::pair{&left, &right}, std::pair{&others_left, &others_right}}) {
-      EXPECT_EQ(one->connect(*other), 0);
-      EXPECT_EQ(other->connect(*one), 0);
+      EXPECT_EQ(connect_pair(*one, *other), 0);
     }
   }
 
@@ -106,19 +105,19 @@ class MemoryGone : public ::testing::TestWithParam<Vanishing> {
     }
     EXPECT_FALSE(side.look());
   }
+  /// Of three requests the first succeeds, the second ends with `status`, and the third is flushed if that is
+  /// an error.
+  static void expect_three(Side& side, CompletionStatus status, uint64_t first_id = 1) {
+    const bool good = status == CompletionStatus::kSuccess;
+    expect(side, {{first_id, CompletionStatus::kSuccess},
+                  {first_id + 1, status},
+                  {first_id + 2, good ? CompletionStatus::kSuccess : CompletionStatus::kFlushed}});
+  }
   [[nodiscard]] static qp::State state(Side& side) {
     return side.device().query_queue_pair(side.queue_pair()).state;
   }
   /// A new connection of the same two.
-  void reconnect() {
-    for (Side* side : {&left, &right}) {
-      qp::Attributes reset;
-      reset.state = qp::State::kReset;
-      ASSERT_EQ(side->device().modify_queue_pair(side->queue_pair(), reset, qp::kMaskState), 0);
-    }
-    ASSERT_EQ(left.connect(right), 0);
-    ASSERT_EQ(right.connect(left), 0);
-  }
+  void reconnect() { ASSERT_EQ(reconnect_pair(left, right), 0); }
   [[nodiscard]] uint64_t at_left(Counter counter) { return pair.counter(*pair.left_state, counter); }
   [[nodiscard]] uint64_t at_right(Counter counter) { return pair.counter(*pair.right_state, counter); }
   [[nodiscard]] bool readable() const { return GetParam() == Vanishing::kReadOnly; }
@@ -148,9 +147,7 @@ TEST_P(MemoryGone, WriteToIt_ExpectARemoteAccessErrorAndWhatIsBehindItUnseen) {
                 target.rkey()},
                {SendOperation::kWrite, own(left, 0, 8), right.address() + 100, right.rkey()}});
     run();
-    expect(left, {{1, CompletionStatus::kSuccess},
-                  {2, CompletionStatus::kRemoteAccessError},
-                  {3, CompletionStatus::kFlushed}});
+    expect_three(left, CompletionStatus::kRemoteAccessError);
     expect(right, {{101, CompletionStatus::kFlushed}});
     EXPECT_EQ(right.buffer()[7], std::byte{9});
     EXPECT_EQ(right.buffer()[107], std::byte{0});
@@ -174,12 +171,8 @@ TEST_P(MemoryGone, WriteWithImmediateToIt_ExpectTheReceiveFlushed) {
                 target.rkey()},
                {SendOperation::kWriteImm, own(left, 0, 8), right.address(), right.rkey()}});
     run();
-    expect(left, {{1, CompletionStatus::kSuccess},
-                  {2, CompletionStatus::kRemoteAccessError},
-                  {3, CompletionStatus::kFlushed}});
-    expect(right, {{101, CompletionStatus::kSuccess},
-                   {102, CompletionStatus::kFlushed},
-                   {103, CompletionStatus::kFlushed}});
+    expect_three(left, CompletionStatus::kRemoteAccessError);
+    expect_three(right, CompletionStatus::kFlushed, 101);
     target.memory().come_back();
     reconnect();
   }
@@ -198,12 +191,8 @@ TEST_P(MemoryGone, SendIntoIt_ExpectALocalProtectionErrorAndARemoteOperationalOn
                {SendOperation::kSend, own(left, 0, length), 0, {}},
                {SendOperation::kSend, own(left, 0, 8), 0, {}}});
     run();
-    expect(left, {{1, CompletionStatus::kSuccess},
-                  {2, CompletionStatus::kRemoteOperationError},
-                  {3, CompletionStatus::kFlushed}});
-    expect(right, {{101, CompletionStatus::kSuccess},
-                   {102, CompletionStatus::kLocalProtectionError},
-                   {103, CompletionStatus::kFlushed}});
+    expect_three(left, CompletionStatus::kRemoteOperationError);
+    expect_three(right, CompletionStatus::kLocalProtectionError, 101);
     EXPECT_EQ(at_right(Counter::kMemoryGone), gone + 1);
     EXPECT_EQ(at_right(Counter::kOperationalNakSent), naks + 1);
     EXPECT_EQ(state(right), qp::State::kErr);
@@ -224,14 +213,10 @@ TEST_P(MemoryGone, ReadFromIt_ExpectARemoteAccessError) {
          {SendOperation::kRead, own(left, 40'000, 8), right.address(), right.rkey()}});
     run();
     if (readable()) {
-      expect(left, {{1, CompletionStatus::kSuccess},
-                    {2, CompletionStatus::kSuccess},
-                    {3, CompletionStatus::kSuccess}});
+      expect_three(left, CompletionStatus::kSuccess);
       EXPECT_EQ(left.buffer()[length - 1], std::byte{7});
     } else {
-      expect(left, {{1, CompletionStatus::kSuccess},
-                    {2, CompletionStatus::kRemoteAccessError},
-                    {3, CompletionStatus::kFlushed}});
+      expect_three(left, CompletionStatus::kRemoteAccessError);
       EXPECT_EQ(at_right(Counter::kMemoryGone), gone + 1);
       EXPECT_EQ(state(right), qp::State::kErr);
     }
@@ -254,13 +239,9 @@ TEST_P(MemoryGone, SendOrWriteOutOfIt_ExpectALocalProtectionErrorAndThePeerUntou
                  {operation, own(left, 0, 8), right.address(), right.rkey()}});
       run();
       if (readable()) {
-        expect(left, {{1, CompletionStatus::kSuccess},
-                      {2, CompletionStatus::kSuccess},
-                      {3, CompletionStatus::kSuccess}});
+        expect_three(left, CompletionStatus::kSuccess);
       } else {
-        expect(left, {{1, CompletionStatus::kSuccess},
-                      {2, CompletionStatus::kLocalProtectionError},
-                      {3, CompletionStatus::kFlushed}});
+        expect_three(left, CompletionStatus::kLocalProtectionError);
         EXPECT_GE(at_left(Counter::kMemoryGone), gone + 1);
         EXPECT_EQ(state(left), qp::State::kErr);
       }
@@ -283,9 +264,7 @@ TEST_P(MemoryGone, ReadIntoIt_ExpectALocalProtectionErrorAndThePeerUntouched) {
          {SendOperation::kRead, target.part(Pages::kBorder - before, length), right.address(), right.rkey()},
          {SendOperation::kRead, own(left, 0, 8), right.address(), right.rkey()}});
     run();
-    expect(left, {{1, CompletionStatus::kSuccess},
-                  {2, CompletionStatus::kLocalProtectionError},
-                  {3, CompletionStatus::kFlushed}});
+    expect_three(left, CompletionStatus::kLocalProtectionError);
     EXPECT_EQ(at_left(Counter::kMemoryGone), gone + 1);
     EXPECT_EQ(state(left), qp::State::kErr);
     EXPECT_EQ(state(right), qp::State::kRts);

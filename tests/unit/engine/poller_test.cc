@@ -12,10 +12,7 @@
 namespace uroce::engine {
 namespace {
 
-void connect(Side& a, Side& b) {
-  ASSERT_EQ(a.connect(b), 0);
-  ASSERT_EQ(b.connect(a), 0);
-}
+void connect(Side& a, Side& b) { ASSERT_EQ(connect_pair(a, b), 0); }
 
 TEST(Poller, CarriesAWriteByTurnsAlone) {
   VirtualPair pair;

@@ -29,8 +29,7 @@ class ProcessEnd : public testing::TestWithParam<PollerMode> {
 struct Traffic {
   explicit Traffic(const Configuration& configuration)
       : loopback(configuration), left(loopback.devices[0], 1 << 20), right(loopback.devices[1], 1 << 20) {
-    EXPECT_EQ(left.connect(right), 0);
-    EXPECT_EQ(right.connect(left), 0);
+    EXPECT_EQ(connect_pair(left, right), 0);
     for (int i = 0; i < 16; ++i) left.post_write(right, 1 << 20);
   }
   Loopback loopback;

@@ -27,8 +27,7 @@ class Crossed {
     for (int i = 0; i < 16 && left == nullptr; ++i) {
       auto one = std::make_unique<Side>(pair.left, kRegionBytes);
       auto other = std::make_unique<Side>(pair.right, kRegionBytes);
-      EXPECT_EQ(one->connect(*other), 0);
-      EXPECT_EQ(other->connect(*one), 0);
+      EXPECT_EQ(connect_pair(*one, *other), 0);
       const uint64_t before = handed_over();
       one->post_write(*other, kBytes);
       pair.settle();

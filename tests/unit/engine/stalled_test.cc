@@ -20,10 +20,7 @@ using queue::SendOperation;
 constexpr size_t kBytes = 250'000;
 constexpr uint32_t kMtu = 1024;
 
-void connect(Side& a, Side& b) {
-  ASSERT_EQ(a.connect(b), 0);
-  ASSERT_EQ(b.connect(a), 0);
-}
+void connect(Side& a, Side& b) { ASSERT_EQ(connect_pair(a, b), 0); }
 
 /// Another poller of the right device may stand in the middle of a turn. Here it is no more than its lock.
 class Stalled : public ::testing::Test {

@@ -35,17 +35,6 @@ void where_refused(std::initializer_list<unsigned> calls, unsigned error, Body b
   thread.join();
 }
 
-void expect_a_write(Loopback& both) {
-  Side left(both.devices[0], 4096);
-  Side right(both.devices[1], 4096);
-  ASSERT_EQ(left.connect(right), 0);
-  ASSERT_EQ(right.connect(left), 0);
-  fill(left.buffer(), 7);
-  left.post_write(right, 4096);
-  EXPECT_EQ(left.wait().status, queue::CompletionStatus::kSuccess);
-  EXPECT_EQ(left.buffer(), right.buffer());
-}
-
 TEST(WithoutTools, DevicesOpenWhereThereIsNoSuchMemory) {
   where_refused({SYS_memfd_create}, EMFILE, [] {
     testing::internal::CaptureStderr();
@@ -57,7 +46,7 @@ TEST(WithoutTools, DevicesOpenWhereThereIsNoSuchMemory) {
               "uroce: uroce-orders: Too many open files: this process takes no orders of tools\n");
     EXPECT_EQ(shown(host::kStatisticsName), 0);
     EXPECT_EQ(shown(host::kOrdersName), 0);
-    expect_a_write(both);
+    expect_a_write(both.devices[0], both.devices[1]);
   });
   // Where there is, both are found.
   Loopback both;

@@ -11,29 +11,9 @@ using queue::CompletionStatus;
 using queue::SendOperation;
 using uroce::testing::FaultCatcher;
 using uroce::testing::VanishingMemory;
-using wire::NakCode;
 using wire::Operation;
 
 class AtomicRequester : public Atomic {};
-
-TEST_F(AtomicRequester, EachIsOnePacketWithItsOperands) {
-  bring_up();
-  post_atomic(SendOperation::kCompareSwap, 0x1122334455667788, 0x99);
-  post_atomic(SendOperation::kFetchAdd, 5);
-  const auto frames = pump();
-  ASSERT_EQ(frames.size(), 2u);
-  EXPECT_EQ(frames[0].operation(), Operation::kCompareSwap);
-  EXPECT_EQ(frames[0].psn(), 100u);
-  EXPECT_TRUE(frames[0].ack_request());
-  const wire::AtomicEth& swap = frames[0].packet.headers.atomic;
-  EXPECT_EQ(swap.address, kRemote);
-  EXPECT_EQ(swap.rkey.value, kRkey);
-  EXPECT_EQ(swap.swap_or_add, 0x1122334455667788u);
-  EXPECT_EQ(swap.compare, 0x99u);
-  EXPECT_EQ(frames[1].operation(), Operation::kFetchAdd);
-  EXPECT_EQ(frames[1].psn(), 101u);
-  EXPECT_EQ(frames[1].packet.headers.atomic.swap_or_add, 5u);
-}
 
 TEST_F(AtomicRequester, TheOriginalValueIsScatteredInHostOrder) {
   bring_up();
@@ -56,57 +36,6 @@ TEST_F(AtomicRequester, TheOriginalValueIsScatteredInHostOrder) {
   EXPECT_EQ(std::memcmp(stored.data(), &value, 8), 0);
 }
 
-TEST_F(AtomicRequester, NoMoreThanThePeerTakesReadsAmongThem) {
-  bring_up();
-  post(SendOperation::kRead, 8);
-  for (int i = 0; i < 2; ++i) post_atomic(SendOperation::kFetchAdd, 1);
-  post(SendOperation::kSend, 1);
-  EXPECT_EQ(pump().size(), 2u);  // max_rd_atomic; what is behind waits, too
-  wire::Headers response = from_peer(Operation::kReadResponseOnly, 100);
-  response.aeth = wire::Aeth::ack(0);
-  receive(response, pattern(8));
-  EXPECT_EQ(pump().size(), 2u);
-}
-
-TEST_F(AtomicRequester, AFenceWaitsForAnAtomicAndNoFenceDoesNot) {
-  bring_up();
-  post_atomic(SendOperation::kFetchAdd, 1);
-  post(SendOperation::kSend, 1);
-  post(SendOperation::kSend, 1).fence = true;
-  EXPECT_EQ(pump().size(), 2u);
-  receive_original(100, 0);
-  EXPECT_EQ(pump().size(), 1u);
-}
-
-TEST_F(AtomicRequester, ItsResponseAcknowledgesWhatWasBefore) {
-  bring_up();
-  post(SendOperation::kWrite, 2 * kMtu);
-  post_atomic(SendOperation::kFetchAdd, 1);
-  pump();
-  receive_original(102, 7);
-  const auto done = send_completions();
-  ASSERT_EQ(done.size(), 2u);
-  EXPECT_EQ(done[0].opcode, CompletionOpcode::kWrite);
-  EXPECT_EQ(done[1].opcode, CompletionOpcode::kFetchAdd);
-  EXPECT_EQ(word(0), 7u);
-}
-
-TEST_F(AtomicRequester, AnAckBeyondItIsAnImpliedNak) {
-  bring_up();
-  post_atomic(SendOperation::kFetchAdd, 3);
-  post(SendOperation::kSend, 1);
-  pump();
-  receive_ack(101);
-  EXPECT_EQ(counter(Counter::kImpliedNak), 1u);
-  const auto again = pump();
-  ASSERT_EQ(again.size(), 1u);
-  EXPECT_EQ(again[0].operation(), Operation::kFetchAdd);
-  EXPECT_EQ(again[0].psn(), 100u);
-  EXPECT_EQ(again[0].packet.headers.atomic.swap_or_add, 3u);
-  receive_original(100, 9);
-  EXPECT_EQ(send_completions().size(), 2u);
-}
-
 TEST_F(AtomicRequester, AResponseOfAnotherKindIsDropped) {
   bring_up();
   post_atomic(SendOperation::kFetchAdd, 1, 0, 64);
@@ -127,14 +56,6 @@ TEST_F(AtomicRequester, AResponseOfAnotherKindIsDropped) {
   EXPECT_EQ(counter(Counter::kDropBadAck), 3u);
   EXPECT_EQ(memory_at(128, 8), Bytes(before.begin() + 128, before.begin() + 136));
   EXPECT_EQ(send_completions().size(), 1u);
-}
-
-TEST_F(AtomicRequester, ARefusalFailsIt) {
-  bring_up();
-  post_atomic(SendOperation::kFetchAdd, 1);
-  pump();
-  receive_nak(NakCode::kRemoteAccess, 100);
-  expect_failed_send(CompletionStatus::kRemoteAccessError);
 }
 
 TEST_F(AtomicRequester, ItNeedsMemoryThatMayBeWritten) {

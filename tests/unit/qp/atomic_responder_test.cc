@@ -11,76 +11,10 @@ namespace {
 using uroce::testing::FaultCatcher;
 using uroce::testing::kVanishings;
 using uroce::testing::VanishingMemory;
-using wire::AethKind;
 using wire::NakCode;
 using wire::Operation;
 
 class AtomicResponder : public Atomic {};
-
-TEST_F(AtomicResponder, FetchAndAddAddsAndTellsWhatWasThere) {
-  bring_up(State::kRtr);
-  set_word(64, UINT64_MAX - 1);
-  receive_add(5000, 64, 3);
-  EXPECT_EQ(word(64), 1u);
-  expect_original(5000, UINT64_MAX - 1);
-}
-
-TEST_F(AtomicResponder, CompareAndSwapSwapsOnlyWhatIsEqual) {
-  bring_up(State::kRtr);
-  set_word(64, 10);
-  receive_swap(5000, 64, 11, 99);
-  expect_original(5000, 10);
-  EXPECT_EQ(word(64), 10u);
-  receive_swap(5001, 64, 10, 99);
-  expect_original(5001, 10);
-  EXPECT_EQ(word(64), 99u);
-  EXPECT_EQ(counter(Counter::kAtomicsExecuted), 2u);
-}
-
-TEST_F(AtomicResponder, ADuplicateIsAnsweredAgainAndNotExecutedTwice) {
-  bring_up(State::kRtr);
-  set_word(0, 1);
-  receive_add(5000, 0, 1);
-  receive_add(5001, 0, 1);
-  pump();
-  receive_add(5000, 0, 1);
-  receive_add(5001, 0, 1);
-  receive_add(5001, 0, 1);  // before it was answered: once is enough
-  const auto again = pump();
-  ASSERT_EQ(again.size(), 2u);
-  expect_original(again[0], 5000, 1);
-  expect_original(again[1], 5001, 2);
-  EXPECT_EQ(word(0), 3u);
-  EXPECT_EQ(counter(Counter::kDuplicateRequest), 3u);
-}
-
-TEST_F(AtomicResponder, ADuplicateThatIsNoLongerRememberedIsDropped) {
-  bring_up(State::kRtr);
-  set_word(0, 0);
-  for (uint32_t i = 0; i < 3; ++i) {
-    receive_add(5000 + i, 0, 1);
-    EXPECT_EQ(pump().size(), 1u);
-  }
-  receive_add(5000, 0, 1);
-  EXPECT_TRUE(pump().empty());
-  EXPECT_EQ(counter(Counter::kDropResources), 1u);
-  EXPECT_EQ(word(0), 3u);
-  EXPECT_EQ(queue_pair->state(), State::kRtr);
-}
-
-TEST_F(AtomicResponder, ADuplicateThatAsksForSomethingElseIsDropped) {
-  bring_up(State::kRtr);
-  receive_add(5000, 0, 1);
-  receive_read(5001, 0, 8);
-  pump();
-  const Bytes before = memory;
-  receive_add(5000, 8, 1);
-  receive_read(5000, 0, 8);
-  receive_add(5001, 0, 1);
-  EXPECT_TRUE(pump().empty());
-  EXPECT_EQ(counter(Counter::kDropResources), 3u);
-  EXPECT_EQ(memory, before);
-}
 
 TEST_F(AtomicResponder, AnswersGoOutInTheOrderOfTheRequests) {
   attributes.max_dest_rd_atomic = 4;

@@ -40,16 +40,6 @@ TEST_F(Congestion, TheBytesOfACnp) {
   EXPECT_EQ(counter(Counter::kTxCnp), 1u);
 }
 
-TEST_F(Congestion, TwoMarksInOneTurn_ExpectOneCnp) {
-  bring_up_with_marks();
-  receive_write(Operation::kWriteOnly, 5000, 0, 1, pattern(1));
-  EXPECT_TRUE(queue_pair->has_work());
-  receive_write(Operation::kWriteOnly, 5001, 0, 1, pattern(1));
-  EXPECT_EQ(pump().size(), 2u) << "one for both, and an ACK";
-  EXPECT_FALSE(queue_pair->has_work());
-  EXPECT_EQ(counter(Counter::kRxCe), 2u);
-}
-
 TEST_F(Congestion, AnIntervalOfZero_ExpectNoCnp) {
   transport.congestion.cnp_interval_us = 0;
   queue_pair = std::make_unique<LazyQueuePair>(options);

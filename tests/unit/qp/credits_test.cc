@@ -41,24 +41,6 @@ class Credits : public QueuePairTest {
 
 // --- ours
 
-TEST_F(Credits, EveryAckTellsHowManyReceivesThereAre) {
-  bring_up(State::kRtr);
-  for (int i = 0; i < 6; ++i) post_receive(100);
-  receive(Operation::kSendOnly, 5000, pattern(4), true);
-  auto frames = pump();
-  ASSERT_EQ(frames.size(), 1u);
-  EXPECT_EQ(frames[0].aeth().msn, 1u);
-  EXPECT_EQ(frames[0].aeth().value, 4u) << "five, rounded down";
-  receive_read(5001, 0, 8);
-  frames = pump();
-  ASSERT_EQ(frames.size(), 1u);
-  EXPECT_EQ(frames[0].aeth().value, 4u);
-  for (uint32_t i = 0; i < 5; ++i) receive(Operation::kSendOnly, 5002 + i, pattern(4), true);
-  frames = pump();
-  ASSERT_EQ(frames.size(), 1u);
-  EXPECT_EQ(frames[0].aeth().value, 0u);
-}
-
 TEST_F(Credits, AReceiveInUseIsStillPromisedToItsMessage) {
   bring_up(State::kRtr);
   for (int i = 0; i < 2; ++i) post_receive(1000);
@@ -70,30 +52,6 @@ TEST_F(Credits, AReceiveInUseIsStillPromisedToItsMessage) {
 }
 
 // --- the peer's
-
-TEST_F(Credits, UnlimitedUntilThePeerSaysOtherwiseAndWithCode31) {
-  bring_up();
-  for (int i = 0; i < 10; ++i) post(SendOperation::kSend, 1);
-  EXPECT_EQ(pump().size(), 10u);
-  receive_credits(109, 10, wire::kNoCredits);
-  for (int i = 0; i < 10; ++i) post(SendOperation::kSend, 1);
-  EXPECT_EQ(pump().size(), 10u);
-  EXPECT_EQ(counter(Counter::kCreditProbes), 0u);
-}
-
-TEST_F(Credits, NoMoreMessagesThanThePeerHasReceivesFor) {
-  bring_up();
-  post(SendOperation::kSend, 1);  // PSN 100, message 1
-  pump();
-  receive_credits(100, 1, 3);
-  for (int i = 0; i < 5; ++i) post(SendOperation::kSendImm, 1);
-  EXPECT_EQ(pump().size(), 3u);
-  receive_credits(101, 2, 2);  // no more than were promised
-  EXPECT_TRUE(pump().empty());
-  receive_credits(102, 3, 2);
-  EXPECT_EQ(pump().size(), 1u);
-  EXPECT_EQ(counter(Counter::kCreditProbes), 0u);
-}
 
 TEST_F(Credits, WhatWasPromisedStays) {
   bring_up();
@@ -121,31 +79,6 @@ TEST_F(Credits, WithoutOneASingleMessageGoesToAsk) {
   EXPECT_EQ(pump().size(), 1u);
   receive_credits(102, 2, 4);
   EXPECT_EQ(pump().size(), 1u);
-}
-
-TEST_F(Credits, AnUnaskedAckBringsNewOnes) {
-  bring_up();
-  post(SendOperation::kWrite, 1);
-  pump();
-  receive_credits(100, 1, 0);
-  post(SendOperation::kSend, 1);
-  post(SendOperation::kSend, 1);
-  post(SendOperation::kSend, 1);
-  EXPECT_EQ(pump().size(), 1u);
-  receive_credits(100, 1, 2);
-  EXPECT_EQ(pump().size(), 1u);
-}
-
-TEST_F(Credits, WhatTakesNoReceiveNeedsNone) {
-  bring_up();
-  post(SendOperation::kWrite, 1);
-  pump();
-  receive_credits(100, 1, 0);
-  for (int i = 0; i < 3; ++i) post(SendOperation::kWrite, 1);
-  post(SendOperation::kRead, 1);
-  EXPECT_EQ(pump().size(), 4u);
-  post(SendOperation::kWriteImm, 1);
-  EXPECT_TRUE(pump().empty());
 }
 
 TEST_F(Credits, WhatIsSentAgainKeepsItsPlace) {

@@ -89,52 +89,6 @@ TEST_F(Datagram, ABitOfTheQkeyMeansOurOwn) {
   for (const Sent& frame : pump()) EXPECT_EQ(frame.packet.headers.deth.qkey, kQkey);
 }
 
-TEST_F(Datagram, LongerThanThePortsMtuFailsAndEndsTheSending) {
-  bring_up();
-  post(SendOperation::kSend, 1);
-  post(SendOperation::kSend, kMtu + 1);
-  post(SendOperation::kSend, 1);
-  EXPECT_EQ(pump().size(), 1u);
-  const auto done = send_completions();
-  ASSERT_EQ(done.size(), 3u);
-  EXPECT_EQ(done[0].status, CompletionStatus::kSuccess);
-  EXPECT_EQ(done[1].status, CompletionStatus::kLocalLengthError);
-  EXPECT_EQ(done[2].status, CompletionStatus::kFlushed);
-  EXPECT_EQ(queue_pair->state(), State::kSqe);
-  post_receive(100);
-  receive(from_a_peer(), pattern(4));
-  EXPECT_EQ(receive_completions().size(), 1u) << "receiving goes on";
-  ASSERT_EQ(modify(State::kRts), 0);
-  post(SendOperation::kSend, 1);
-  EXPECT_EQ(pump().size(), 1u);
-}
-
-TEST_F(Datagram, LiesBehindItsIpv4Header) {
-  bring_up(State::kRtr);
-  fill(4000, Bytes(200, std::byte{0xEE}));
-  post_receive(150, 4000);
-  wire::Headers headers = from_a_peer(Operation::kSendOnlyImm);
-  headers.immediate = 0x04030201;
-  headers.bth.solicited = true;
-  receive(headers, pattern(110, 3));
-  const auto done = receive_completions();
-  ASSERT_EQ(done.size(), 1u);
-  EXPECT_EQ(done[0].status, CompletionStatus::kSuccess);
-  EXPECT_EQ(done[0].bytes, kGrh + 110);
-  EXPECT_EQ(done[0].remote, QpNumber{0x333});
-  EXPECT_TRUE(done[0].has_grh);
-  EXPECT_TRUE(done[0].solicited);
-  EXPECT_TRUE(done[0].has_immediate);
-  EXPECT_EQ(done[0].immediate, 0x04030201u);
-  EXPECT_EQ(memory_at(4000, 20), Bytes(20));
-  const Bytes header = memory_at(4020, 20);
-  EXPECT_EQ(header[0], std::byte{0x45});
-  EXPECT_EQ(Bytes(header.begin() + 12, header.begin() + 16),
-            (Bytes{std::byte{10}, std::byte{0}, std::byte{0}, std::byte{2}}));
-  EXPECT_EQ(memory_at(4040, 110), pattern(110, 3));
-  EXPECT_EQ(memory_at(4150, 50), Bytes(50, std::byte{0xEE}));
-}
-
 TEST_F(Datagram, LiesBehindItsIpv6Header) {
   attributes.path.source = Gid{{0xFE, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
   attributes.path.destination = Gid{{0xFE, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9}};
@@ -157,31 +111,6 @@ TEST_F(Datagram, LiesBehindItsIpv6Header) {
   EXPECT_EQ(all[23], std::byte{9}) << "which host sent it";
   EXPECT_EQ(all[39], std::byte{1});
   EXPECT_EQ(Bytes(all.begin() + kGrh, all.end()), pattern(57, 4));
-}
-
-TEST_F(Datagram, OfNoBytesIsAllHeader) {
-  bring_up();
-  post_receive(kGrh);
-  receive(from_a_peer(), {});
-  const auto done = receive_completions();
-  ASSERT_EQ(done.size(), 1u);
-  EXPECT_EQ(done[0].bytes, kGrh);
-  EXPECT_EQ(memory_at(20, 1)[0], std::byte{0x45});
-}
-
-TEST_F(Datagram, ComesFromAnybodyAndInAnyOrder) {
-  bring_up();
-  uint32_t number = 0;
-  for (const uint32_t psn : {9u, 3u, 0xFFFFFFu, 3u}) {
-    post_receive(100);
-    wire::Headers headers = from_a_peer();
-    headers.bth.psn = Psn(psn);
-    headers.deth.source = {++number};
-    receive(headers, pattern(5));
-    const auto done = receive_completions();
-    ASSERT_EQ(done.size(), 1u);
-    EXPECT_EQ(done[0].remote, QpNumber{number});
-  }
 }
 
 /// By a queue pair that is not in use yet, which stays so, and by one that is.

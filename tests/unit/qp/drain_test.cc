@@ -5,7 +5,6 @@ namespace uroce::qp::testing {
 namespace {
 
 using queue::SendOperation;
-using wire::Operation;
 using Events = std::vector<Event>;
 
 class Drain : public QueuePairTest {
@@ -37,36 +36,6 @@ TEST_F(Drain, ToldWhenAllThatWasBegunIsComplete) {
   EXPECT_EQ(frames[0].psn(), 120u);
 }
 
-TEST_F(Drain, AtOnceWhenNothingIsUnderWay) {
-  bring_up();
-  ASSERT_EQ(drain(), 0);
-  EXPECT_FALSE(draining());
-  EXPECT_EQ(events.list, Events{Event::kSendQueueDrained});
-  post(SendOperation::kSend, 1);
-  EXPECT_TRUE(pump().empty());
-  EXPECT_EQ(events.list.size(), 1u);
-}
-
-TEST_F(Drain, NotToldToWhoDidNotAsk) {
-  bring_up();
-  ASSERT_EQ(modify(State::kSqd), 0);
-  EXPECT_FALSE(draining());
-  EXPECT_TRUE(events.list.empty());
-}
-
-TEST_F(Drain, LostPacketsAreSentAgainMeanwhile) {
-  attributes.timeout = 10;
-  bring_up();
-  post(SendOperation::kSend, 1);
-  pump();
-  ASSERT_EQ(drain(), 0);
-  expire();
-  EXPECT_EQ(pump().size(), 1u);
-  EXPECT_TRUE(draining());
-  receive_ack(100);
-  EXPECT_FALSE(draining());
-}
-
 TEST_F(Drain, AnErrorEndsIt) {
   bring_up();
   post(SendOperation::kSend, 1);
@@ -91,57 +60,7 @@ TEST_F(Drain, WhatMayChangeInSqdTakesEffect) {
   EXPECT_EQ(frames[0].packet.traffic_class, 0x20);
 }
 
-TEST_F(Drain, TheResponderGoesOn) {
-  bring_up();
-  ASSERT_EQ(drain(), 0);
-  receive_write(Operation::kWriteOnly, 5000, 0, 4, pattern(4, 1));
-  EXPECT_EQ(pump().size(), 1u);
-  EXPECT_EQ(memory_at(0, 4), pattern(4, 1));
-}
-
 class EventsOfAQueuePair : public QueuePairTest {};
-
-TEST_F(EventsOfAQueuePair, TheFirstPacketBeforeRts) {
-  bring_up(State::kRtr);
-  post_receive(8);
-  post_receive(8);
-  receive(Operation::kSendOnly, 5000, pattern(4), true);
-  receive(Operation::kSendOnly, 5001, pattern(4), true);
-  EXPECT_EQ(events.list, Events{Event::kEstablished});
-}
-
-TEST_F(EventsOfAQueuePair, NotAfterRts) {
-  bring_up();
-  post_receive(8);
-  receive(Operation::kSendOnly, 5000, pattern(4), true);
-  EXPECT_TRUE(events.list.empty());
-}
-
-TEST_F(EventsOfAQueuePair, ARequestThatIsRefused) {
-  bring_up();
-  receive(Operation::kSendMiddle, 5000, pattern(kMtu));
-  EXPECT_EQ(events.list, Events{Event::kRequestError});
-  ASSERT_EQ(modify(State::kReset), 0);
-  bring_up();
-  receive_read(5000, kMemory, 8);
-  EXPECT_EQ(events.list.back(), Event::kAccessError);
-}
-
-TEST_F(EventsOfAQueuePair, AReceiveThatFailsSpeaksForItself) {
-  bring_up();
-  post_receive(2);
-  receive(Operation::kSendOnly, 5000, pattern(4), true);
-  EXPECT_EQ(queue_pair->state(), State::kErr);
-  EXPECT_TRUE(events.list.empty());
-}
-
-TEST_F(EventsOfAQueuePair, AReadWhoseRegionGoesAway) {
-  bring_up();
-  receive_read(5000, 0, 8);
-  static_cast<void>(regions.deregister(keys.lkey));
-  pump();
-  EXPECT_EQ(events.list, Events{Event::kAccessError});
-}
 
 TEST_F(EventsOfAQueuePair, ACompletionThatHasNoRoom) {
   bring_up();

@@ -35,18 +35,12 @@ class FastRegistrationTest : public QueuePairTest {
 
   queue::SendRequest& post_register(uint8_t low) {
     EXPECT_EQ(list.post({kPages, 12, 0, kFastBytes}, kAll), 0);
-    queue::SendRequest& request = post_local(queue::SendOperation::kRegister);
+    queue::SendRequest& request = reserve_local(queue::SendOperation::kRegister);
     sends.set_operation(request, RegisterOperation{.region = region->first_key(),
                                                    .key = key(low),
                                                    .access = kAll,
                                                    .iova = kFastIova,
                                                    .pages = &list});
-    sends.publish();
-    return request;
-  }
-  queue::SendRequest& post_invalidate(MemoryKey of) {
-    queue::SendRequest& request = post_local(queue::SendOperation::kLocalInvalidate);
-    request.invalidate = of;
     sends.publish();
     return request;
   }
@@ -69,31 +63,12 @@ class FastRegistrationTest : public QueuePairTest {
     for (uint32_t i = 0; i < kPages; ++i) bytes.insert(bytes.end(), page(i), page(i) + kPage);
     return bytes;
   }
-  void expect_completions(
-      const std::vector<std::pair<queue::CompletionOpcode, queue::CompletionStatus>>& expected) {
-    const std::vector<queue::Completion> done = send_completions();
-    ASSERT_EQ(done.size(), expected.size());
-    for (size_t i = 0; i < done.size(); ++i) {
-      EXPECT_EQ(done[i].opcode, expected[i].first) << i;
-      EXPECT_EQ(done[i].status, expected[i].second) << i;
-    }
-  }
 
   Bytes room = Bytes(kFastBytes + kPage);
   std::byte* const fast_memory = room.data() + (kPage - reinterpret_cast<uintptr_t>(room.data()) % kPage);
   std::vector<uint64_t> buses;
   mem::PageList list{bus, kPages};
   std::unique_ptr<mem::FastRegion> region = std::move(mem::FastRegion::make(regions, domain, kPages).value());
-
- private:
-  queue::SendRequest& post_local(queue::SendOperation operation) {
-    queue::SendRequest& request = *sends.reserve();
-    request.wr_id = next_local_id_++;
-    request.operation = operation;
-    request.signaled = true;
-    return request;
-  }
-  uint64_t next_local_id_ = 500'000;
 };
 
 }  // namespace uroce::qp::testing

@@ -144,6 +144,22 @@ queue::Segment QueuePairTest::segment(uint64_t offset, uint32_t length) const {
   return {kIova + offset, length, keys.lkey};
 }
 
+queue::SendRequest& QueuePairTest::reserve_local(queue::SendOperation operation) {
+  static uint64_t next_id = 500'000;
+  queue::SendRequest& request = *sends.reserve();
+  request.wr_id = next_id++;
+  request.operation = operation;
+  request.signaled = true;
+  return request;
+}
+
+queue::SendRequest& QueuePairTest::post_invalidate(MemoryKey of) {
+  queue::SendRequest& request = reserve_local(queue::SendOperation::kLocalInvalidate);
+  request.invalidate = of;
+  sends.publish();
+  return request;
+}
+
 /// Published at once; a test that changes the request does so before the next pump.
 queue::SendRequest& QueuePairTest::post(queue::SendOperation operation, uint32_t length, uint64_t offset) {
   static uint64_t next_id = 1;
@@ -336,6 +352,33 @@ void QueuePairTest::expect_failed_send(queue::CompletionStatus status) {
   EXPECT_EQ(failed[0].status, status);
   for (size_t i = 1; i < failed.size(); ++i) EXPECT_EQ(failed[i].status, queue::CompletionStatus::kFlushed);
   EXPECT_EQ(queue_pair->state(), State::kErr);
+}
+
+void QueuePairTest::expect_completions(
+    const std::vector<std::pair<queue::CompletionOpcode, queue::CompletionStatus>>& expected) {
+  const std::vector<queue::Completion> done = send_completions();
+  ASSERT_EQ(done.size(), expected.size());
+  for (size_t i = 0; i < done.size(); ++i) {
+    EXPECT_EQ(done[i].opcode, expected[i].first) << i;
+    EXPECT_EQ(done[i].status, expected[i].second) << i;
+  }
+}
+
+void QueuePairTest::expect_each_refused(const std::vector<std::function<void()>>& wrong,
+                                        queue::CompletionStatus refused) {
+  for (size_t i = 0; i < wrong.size(); ++i) {
+    SCOPED_TRACE(i);
+    ASSERT_EQ(modify(State::kReset), 0);
+    bring_up();
+    wrong[i]();
+    post(queue::SendOperation::kSend, 10);
+    EXPECT_TRUE(pump().empty());
+    const auto done = send_completions();
+    ASSERT_EQ(done.size(), 2u);
+    EXPECT_EQ(done[0].status, refused);
+    EXPECT_EQ(done[1].status, queue::CompletionStatus::kFlushed);
+    EXPECT_EQ(queue_pair->state(), State::kErr);
+  }
 }
 
 void QueuePairTest::expect_failed_receive(queue::CompletionStatus status) {

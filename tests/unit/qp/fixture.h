@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -112,6 +113,9 @@ class QueuePairTest : public ::testing::Test {
 
   // Posting. The data is at `offset` of memory.
   queue::SendRequest& post(queue::SendOperation operation, uint32_t length, uint64_t offset = 0);
+  /// A local operation, to be published when it has its arguments.
+  queue::SendRequest& reserve_local(queue::SendOperation operation);
+  queue::SendRequest& post_invalidate(MemoryKey of);
   void post_receive(uint32_t length, uint64_t offset = 0);
   void post_receive_pieces(const std::vector<queue::Segment>& segments);
   [[nodiscard]] queue::Segment segment(uint64_t offset, uint32_t length) const;
@@ -152,6 +156,11 @@ class QueuePairTest : public ::testing::Test {
   /// What the only completion says.
   void expect_failed_send(queue::CompletionStatus status);
   void expect_failed_receive(queue::CompletionStatus status);
+  void expect_completions(
+      const std::vector<std::pair<queue::CompletionOpcode, queue::CompletionStatus>>& expected);
+  /// Each posts something in a new life of the queue pair that ends with `refused`, and what is behind it is
+  /// flushed.
+  void expect_each_refused(const std::vector<std::function<void()>>& wrong, queue::CompletionStatus refused);
   static void expect_answer(const Sent& frame, wire::AethKind kind, uint8_t value, uint32_t psn);
   static void expect_nak(const Sent& frame, wire::NakCode code, uint32_t psn);
   /// The only frame is an answer to `psn`.

@@ -36,16 +36,6 @@ TEST_F(Lifecycle, UnsignaledRequestsAreFlushedWithACompletion) {
   EXPECT_EQ(send_completions().size(), 1u);
 }
 
-TEST_F(Lifecycle, WhatIsPostedInTheErrorStateIsFlushedAtTheNextPump) {
-  bring_up();
-  ASSERT_EQ(modify(State::kErr), 0);
-  post(SendOperation::kSend, 1);
-  post_receive(1);
-  EXPECT_TRUE(pump().empty());
-  EXPECT_EQ(send_completions().size(), 1u);
-  EXPECT_EQ(receive_completions().size(), 1u);
-}
-
 TEST_F(Lifecycle, ResetForgetsEverythingWithoutCompletions) {
   bring_up();
   post(SendOperation::kSend, 1);
@@ -65,34 +55,6 @@ TEST_F(Lifecycle, ResetForgetsEverythingWithoutCompletions) {
   const auto frames = pump();
   ASSERT_EQ(frames.size(), 1u);
   EXPECT_EQ(frames[0].psn(), 100u);
-}
-
-TEST_F(Lifecycle, SqdFinishesWhatWasBegunAndBeginsNothing) {
-  bring_up();
-  post(SendOperation::kWrite, 20 * kMtu);
-  post(SendOperation::kSend, 1);
-  EXPECT_TRUE(pump_once(4));
-  ASSERT_EQ(modify(State::kSqd), 0);
-  pump();
-  EXPECT_EQ(sends.at(sends.retired() + 1).packets, 0u);
-  receive_ack(119);
-  EXPECT_EQ(send_completions().size(), 1u);
-  EXPECT_TRUE(pump().empty());
-  ASSERT_EQ(modify(State::kRts), 0);
-  const auto frames = pump();
-  ASSERT_EQ(frames.size(), 1u);
-  EXPECT_EQ(frames[0].psn(), 120u);
-}
-
-TEST_F(Lifecycle, PacketsInTheWrongStateAreCounted) {
-  receive_write(Operation::kWriteOnly, 5000, 0, 1, pattern(1));
-  bring_up(State::kInit);
-  receive_write(Operation::kWriteOnly, 5000, 0, 1, pattern(1));
-  EXPECT_EQ(counter(Counter::kDropQpState), 2u);
-  ASSERT_EQ(modify(State::kReset), 0);
-  bring_up(State::kRtr);
-  receive_ack(100);
-  EXPECT_EQ(counter(Counter::kDropQpState), 3u);
 }
 
 TEST_F(Lifecycle, StrangersAreCountedAndIgnored) {

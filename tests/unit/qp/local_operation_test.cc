@@ -220,20 +220,8 @@ TEST_F(LocalOperation, WhatIsRefused_ExpectTheStatusAndTheRestFlushed) {
         post_register(4);  // bound already
       },
   };
-  for (size_t i = 0; i < wrong.size(); ++i) {
-    SCOPED_TRACE(i);
-    ASSERT_EQ(modify(State::kReset), 0);
-    bring_up();
-    wrong[i]();
-    post(SendOperation::kSend, 10);
-    EXPECT_TRUE(pump().empty());
-    const auto done = send_completions();
-    ASSERT_EQ(done.size(), 2u);
-    EXPECT_EQ(done[0].status, kRefused);
-    EXPECT_EQ(done[1].status, kFlushed);
-    EXPECT_EQ(queue_pair->state(), State::kErr);
-    EXPECT_FALSE(list.posted());
-  }
+  expect_each_refused(wrong, kRefused);
+  EXPECT_FALSE(list.posted());
   EXPECT_EQ(fault(key(3)), Fault::kNone);
 }
 

@@ -7,7 +7,6 @@ namespace {
 using queue::CompletionStatus;
 using queue::SendOperation;
 using wire::NakCode;
-using wire::Operation;
 
 using Retransmit = QueuePairTest;
 
@@ -35,24 +34,6 @@ TEST_F(Retransmit, NoTimerRunsWhenNothingIsUnanswered) {
   EXPECT_EQ(queue_pair->deadline(), kNever);
 }
 
-TEST_F(Retransmit, TimeoutZeroNeverExpires) {
-  attributes.timeout = 0;
-  bring_up();
-  post(SendOperation::kSend, 1);
-  pump();
-  EXPECT_EQ(queue_pair->deadline(), kNever);
-}
-
-TEST_F(Retransmit, ProgressStartsTheTimerOver) {
-  bring_up();
-  post(SendOperation::kSend, 1);
-  post(SendOperation::kSend, 1);
-  pump();
-  advance(milliseconds(4));
-  receive_ack(100);
-  EXPECT_EQ(queue_pair->deadline(), turn.now + ack_timeout(10));
-}
-
 TEST_F(Retransmit, AnEarlyExpireDoesNothing) {
   bring_up();
   post(SendOperation::kSend, 1);
@@ -60,24 +41,6 @@ TEST_F(Retransmit, AnEarlyExpireDoesNothing) {
   queue_pair->expire(turn);
   EXPECT_TRUE(pump().empty());
   EXPECT_EQ(counter(Counter::kAckTimeout), 0u);
-}
-
-TEST_F(Retransmit, ATimeoutProbesWithTheOldestAndGoesOnWhenItIsAnswered) {
-  bring_up();
-  for (int i = 0; i < 3; ++i) post(SendOperation::kSend, 1);
-  pump();
-  receive_ack(100);
-  expire();
-  auto frames = pump();
-  ASSERT_EQ(frames.size(), 1u);
-  EXPECT_EQ(frames[0].psn(), 101u);
-  EXPECT_TRUE(frames[0].ack_request());
-  receive_ack(101);
-  frames = pump();
-  ASSERT_EQ(frames.size(), 1u);
-  EXPECT_EQ(frames[0].psn(), 102u);
-  EXPECT_EQ(counter(Counter::kRetransmittedPackets), 2u);
-  EXPECT_EQ(counter(Counter::kAckTimeout), 1u);
 }
 
 TEST_F(Retransmit, WhatWasAnsweredMeanwhileIsNotSentAgain) {
@@ -94,23 +57,6 @@ TEST_F(Retransmit, WhatWasAnsweredMeanwhileIsNotSentAgain) {
   const auto frames = pump();
   ASSERT_EQ(frames.size(), 1u);
   EXPECT_EQ(frames[0].psn(), 103u);
-}
-
-TEST_F(Retransmit, RetriesRunOut) {
-  bring_up();
-  post(SendOperation::kSend, 1);
-  post(SendOperation::kSend, 1);
-  pump();
-  for (int i = 0; i < 3; ++i) {  // retry_count
-    expire();
-    EXPECT_EQ(pump().size(), 1u);
-    EXPECT_EQ(queue_pair->state(), State::kRts);
-  }
-  expire();
-  expect_failed_send(CompletionStatus::kRetryExceeded);
-  EXPECT_EQ(queue_pair->deadline(), kNever);
-  EXPECT_EQ(counter(Counter::kRetryExceeded), 1u);
-  EXPECT_TRUE(pump().empty());
 }
 
 /// "allowed reaction time: between T and 4T" (lib/README.md, wire fact 7).
@@ -154,21 +100,6 @@ TEST_F(Retransmit, APeerThatIsHeardOfIsSilentNoMore) {
   expire();
   pump();
   EXPECT_EQ(queue_pair->deadline(), turn.now + ack_timeout(10));
-}
-
-TEST_F(Retransmit, ProgressGivesAllRetriesBack) {
-  bring_up();
-  for (int i = 0; i < 5; ++i) post(SendOperation::kSend, 1);
-  pump();
-  for (uint32_t psn = 100; psn < 104; ++psn) {
-    for (int i = 0; i < 3; ++i) {
-      expire();
-      pump();
-    }
-    receive_ack(psn);
-    pump();
-  }
-  EXPECT_EQ(queue_pair->state(), State::kRts);
 }
 
 TEST_F(Retransmit, APeerThatAnswersWhatItGotTwiceIsNotSilent) {
@@ -227,99 +158,6 @@ TEST_F(Retransmit, APeerThatLosesIsGivenLessAtATime) {
   EXPECT_EQ(queue_pair->state(), State::kRts);
 }
 
-TEST_F(Retransmit, ASequenceNakGoesBackAtOnce) {
-  bring_up();
-  post(SendOperation::kWrite, 4 * kMtu);
-  post(SendOperation::kSend, 1);
-  pump();
-  receive_nak(NakCode::kSequenceError, 102);
-  auto frames = pump();
-  ASSERT_EQ(frames.size(), 1u);
-  EXPECT_EQ(frames[0].operation(), Operation::kWriteMiddle);
-  EXPECT_EQ(frames[0].psn(), 102u);
-  EXPECT_EQ(frames[0].payload(), memory_at(2 * kMtu, kMtu));
-  receive_nak(NakCode::kSequenceError, 102);  // the network doubled it
-  EXPECT_TRUE(pump().empty());
-  receive_ack(102);
-  frames = pump();
-  ASSERT_EQ(frames.size(), 2u);
-  EXPECT_EQ(frames[1].psn(), 104u);
-  receive_ack(104);
-  EXPECT_EQ(send_completions().size(), 2u);
-}
-
-TEST_F(Retransmit, ASequenceNakForThePacketThatComesNextIsAnAck) {
-  bring_up();
-  post(SendOperation::kSend, 1);
-  pump();
-  receive_nak(NakCode::kSequenceError, 101);
-  EXPECT_EQ(send_completions().size(), 1u);
-  EXPECT_TRUE(pump().empty());
-}
-
-TEST_F(Retransmit, SequenceNaksCountAsRetries) {
-  attributes.retry_count = 0;
-  bring_up();
-  post(SendOperation::kSend, 1);
-  pump();
-  receive_nak(NakCode::kSequenceError, 100);
-  expect_failed_send(CompletionStatus::kRetryExceeded);
-}
-
-TEST_F(Retransmit, AnRnrNakWaitsAtLeastItsTimeThenProbes) {
-  bring_up();
-  post(SendOperation::kSend, 1);
-  post(SendOperation::kSend, 1);
-  pump();
-  receive_rnr(12, 100);
-  EXPECT_EQ(queue_pair->deadline(), turn.now + microseconds(640));
-  EXPECT_TRUE(pump().empty());
-  advance(microseconds(639));
-  EXPECT_TRUE(pump().empty());
-  expire();
-  auto frames = pump();
-  ASSERT_EQ(frames.size(), 1u);
-  EXPECT_EQ(frames[0].psn(), 100u);
-  EXPECT_EQ(queue_pair->deadline(), turn.now + ack_timeout(10));
-  receive_ack(100);
-  EXPECT_EQ(pump().size(), 1u);
-}
-
-TEST_F(Retransmit, AnRnrNakAcknowledgesWhatWasBefore) {
-  bring_up();
-  post(SendOperation::kWrite, 1);
-  post(SendOperation::kSend, 1);
-  pump();
-  receive_rnr(1, 101);
-  EXPECT_EQ(send_completions().size(), 1u);
-}
-
-TEST_F(Retransmit, RnrRetriesRunOut) {
-  bring_up();
-  post(SendOperation::kSend, 1);
-  pump();
-  for (int i = 0; i < 2; ++i) {  // rnr_retry
-    receive_rnr(1, 100);
-    expire();
-    EXPECT_EQ(pump().size(), 1u);
-  }
-  receive_rnr(1, 100);
-  expect_failed_send(CompletionStatus::kRnrRetryExceeded);
-}
-
-TEST_F(Retransmit, RnrRetrySevenIsForEver) {
-  attributes.rnr_retry = 7;
-  bring_up();
-  post(SendOperation::kSend, 1);
-  pump();
-  for (int i = 0; i < 1000; ++i) {
-    receive_rnr(1, 100);
-    expire();
-    ASSERT_EQ(pump().size(), 1u);
-  }
-  EXPECT_EQ(queue_pair->state(), State::kRts);
-}
-
 TEST_F(Retransmit, AnRnrNakGivesTheOtherRetriesBack) {
   attributes.rnr_retry = 7;
   bring_up();
@@ -357,14 +195,6 @@ TEST_F(Retransmit, ASequenceNakBehindAnRnrNakLeavesTheWindow) {
   EXPECT_EQ(send_completions().size(), 2u);
   for (uint32_t i = 0; i < SendWindow::kPackets + 1; ++i) post(SendOperation::kSend, 1);
   EXPECT_EQ(pump().size(), SendWindow::kPackets);
-}
-
-TEST_F(Retransmit, ADoubledRnrNakCountsOnce) {
-  bring_up();
-  post(SendOperation::kSend, 1);
-  pump();
-  for (int i = 0; i < 10; ++i) receive_rnr(12, 100);
-  EXPECT_EQ(queue_pair->state(), State::kRts);
 }
 
 TEST_F(Retransmit, AReadIsAskedForAgainInWholeWhenNothingCame) {

@@ -6,7 +6,6 @@ namespace uroce::qp::testing {
 namespace {
 
 using queue::CompletionStatus;
-using wire::AethKind;
 using wire::NakCode;
 using wire::Operation;
 
@@ -73,26 +72,6 @@ TEST_F(ResponderErrors, PayloadsThatDoNotFitThePathMtu) {
     expect_nak(pump(), NakCode::kInvalidRequest, 5000);
     EXPECT_EQ(memory, memory_before);
   }
-}
-
-TEST_F(ResponderErrors, AnEmptyLastPacket) {
-  bring_up(State::kRtr);
-  receive_write(Operation::kWriteFirst, 5000, 0, kMtu, pattern(kMtu));
-  // Already the first packet holds all that was announced, and must not.
-  memory_before = memory;
-  expect_refused(NakCode::kInvalidRequest);
-}
-
-TEST_F(ResponderErrors, AWriteShorterThanAnnounced) {
-  bring_up(State::kRtr);
-  receive_write(Operation::kWriteOnly, 5000, 0, 10, pattern(9, 1));
-  expect_refused(NakCode::kInvalidRequest);
-}
-
-TEST_F(ResponderErrors, AWriteLongerThanAnnounced) {
-  bring_up(State::kRtr);
-  receive_write(Operation::kWriteOnly, 5000, 0, 10, pattern(11, 1));
-  expect_refused(NakCode::kInvalidRequest);
 }
 
 TEST_F(ResponderErrors, AnUnannouncedPayload) {
@@ -166,68 +145,6 @@ TEST_F(ResponderErrors, TheFirstPacketOfALongWriteWithImmediateThatMayNotWrite) 
   EXPECT_EQ(done[0].status, CompletionStatus::kFlushed);
 }
 
-/// The operation is refused before anything of its message is looked at, so no receive belongs to it.
-TEST_F(ResponderErrors, AWriteWithImmediateThatTheQueuePairDoesNotPermit) {
-  for (const bool posted : {true, false}) {
-    SCOPED_TRACE(posted);
-    ASSERT_EQ(modify(State::kReset), 0);
-    attributes.access = mem::kRemoteRead;
-    bring_up(State::kRtr);
-    if (posted) post_receive(10, 1000);
-    wire::Headers headers = from_peer(Operation::kWriteOnlyImm, 5000);
-    headers.reth = {kIova, keys.rkey, 10};
-    receive(headers, pattern(10, 1));
-    EXPECT_EQ(queue_pair->state(), State::kErr);
-    expect_nak(pump(), NakCode::kInvalidRequest, 5000);
-    EXPECT_EQ(memory, memory_before);
-    const auto done = receive_completions();
-    ASSERT_EQ(done.size(), posted ? 1u : 0u);
-    if (posted) {
-      EXPECT_EQ(done[0].status, CompletionStatus::kFlushed);
-    }
-  }
-}
-
-TEST_F(ResponderErrors, ASendTooLongForTheReceive) {
-  bring_up(State::kRtr);
-  post_receive(kMtu + 9, 1000);
-  post_receive(10);
-  receive(Operation::kSendFirst, 5000, pattern(kMtu, 1));
-  memory_before = memory;
-  receive(Operation::kSendLast, 5001, pattern(10, 1));
-  const auto done = receive_completions();
-  ASSERT_EQ(done.size(), 2u);
-  EXPECT_EQ(done[0].status, CompletionStatus::kLocalLengthError);
-  EXPECT_EQ(done[1].status, CompletionStatus::kFlushed);
-  expect_refused(NakCode::kInvalidRequest, 5001);
-}
-
-TEST_F(ResponderErrors, AReceiveBufferWithoutRights) {
-  bring_up(State::kRtr);
-  post_receive_pieces({segment(0, 10), {kIova + 10, 300, read_only_keys.lkey}});
-  receive(Operation::kSendOnly, 5000, pattern(20, 1));
-  expect_failed_receive(CompletionStatus::kLocalProtectionError);
-  expect_refused(NakCode::kRemoteOperational);  // not even the first segment was touched
-}
-
-TEST_F(ResponderErrors, OneReadTooMany) {
-  bring_up(State::kRtr);
-  receive_read(5000, 0, 1);
-  receive_read(5001, 0, 1);
-  receive_read(5002, 0, 1);
-  const auto frames = pump();
-  ASSERT_EQ(frames.size(), 3u);  // what was accepted is answered before the NAK
-  expect_nak(frames[2], NakCode::kInvalidRequest, 5002);
-  EXPECT_EQ(queue_pair->state(), State::kErr);
-}
-
-TEST_F(ResponderErrors, ReadsWithoutResources) {
-  attributes.max_dest_rd_atomic = 0;
-  bring_up(State::kRtr);
-  receive_read(5000, 0, 1);
-  expect_refused(NakCode::kInvalidRequest);
-}
-
 TEST_F(ResponderErrors, ReadsAreCountedInPowersOfTwo) {
   attributes.max_dest_rd_atomic = 3;
   bring_up(State::kRtr);
@@ -235,92 +152,6 @@ TEST_F(ResponderErrors, ReadsAreCountedInPowersOfTwo) {
   EXPECT_EQ(queue_pair->state(), State::kRtr);
   receive_read(5004, 0, 1);
   EXPECT_EQ(queue_pair->state(), State::kErr);
-}
-
-TEST_F(ResponderErrors, AnsweredReadsMakeRoom) {
-  bring_up(State::kRtr);
-  for (uint32_t i = 0; i < 50; ++i) {
-    receive_read(5000 + i, 0, 1);
-    EXPECT_EQ(pump().size(), 1u);
-  }
-  EXPECT_EQ(queue_pair->state(), State::kRtr);
-}
-
-struct AccessCase {
-  const char* what;
-  Operation operation;
-  std::function<void(wire::Reth&)> spoil;
-};
-
-TEST_F(ResponderErrors, RemoteAccessErrors) {
-  const std::vector<AccessCase> cases = {
-      {"write, wrong key", Operation::kWriteOnly, [](wire::Reth& reth) { reth.rkey.value ^= 1; }},
-      {"write, no such key", Operation::kWriteOnly, [](wire::Reth& reth) { reth.rkey.value ^= 0x500000; }},
-      {"write, read-only key", Operation::kWriteOnly,
-       [this](wire::Reth& reth) { reth.rkey = read_only_keys.rkey; }},
-      {"write, before the region", Operation::kWriteOnly, [](wire::Reth& reth) { reth.address = kIova - 1; }},
-      {"write, over the end", Operation::kWriteOnly,
-       [](wire::Reth& reth) { reth.address = kIova + kMemory - reth.length + 1; }},
-      {"write, wraps", Operation::kWriteOnly, [](wire::Reth& reth) { reth.address = UINT64_MAX - 3; }},
-      {"read, wrong key", Operation::kReadRequest, [](wire::Reth& reth) { reth.rkey.value ^= 1; }},
-      {"read, over the end", Operation::kReadRequest,
-       [](wire::Reth& reth) { reth.address = kIova + kMemory - reth.length + 1; }},
-      {"read, 2 GiB", Operation::kReadRequest, [](wire::Reth& reth) { reth.length = kMessageBytesMax; }},
-  };
-  for (const AccessCase& test : cases) {
-    SCOPED_TRACE(test.what);
-    ASSERT_EQ(modify(State::kReset), 0);
-    bring_up(State::kRtr);
-    wire::Headers headers = from_peer(test.operation, 5000);
-    headers.reth = {kIova, keys.rkey, 16};
-    test.spoil(headers.reth);
-    receive(headers, test.operation == Operation::kReadRequest ? Bytes{} : pattern(16, 5));
-    EXPECT_EQ(queue_pair->state(), State::kErr);
-    expect_nak(pump(), NakCode::kRemoteAccess, 5000);
-    EXPECT_EQ(memory, memory_before);
-  }
-}
-
-TEST_F(ResponderErrors, TheFirstPacketIsCheckedForTheWholeWrite) {
-  bring_up(State::kRtr);
-  receive_write(Operation::kWriteFirst, 5000, kMemory - kMtu, kMtu + 1, pattern(kMtu, 1));
-  expect_refused(NakCode::kRemoteAccess);
-}
-
-TEST_F(ResponderErrors, TheQueuePairMustGrantTheRightsToo) {
-  attributes.access = mem::kRemoteRead;
-  bring_up(State::kRtr);
-  receive_write(Operation::kWriteOnly, 5000, 0, 4, pattern(4, 1));
-  expect_refused(NakCode::kInvalidRequest);
-}
-
-TEST_F(ResponderErrors, TheQueuePairMustGrantReads) {
-  attributes.access = mem::kRemoteWrite;
-  bring_up(State::kRtr);
-  receive_read(5000, 0, 4);
-  expect_refused(NakCode::kInvalidRequest);
-}
-
-TEST_F(ResponderErrors, AnotherDomainsKey) {
-  const auto foreign = regions.register_user({.domain = {2},
-                                              .address = memory.data(),
-                                              .length = memory.size(),
-                                              .iova = kIova,
-                                              .access = mem::kLocalWrite | mem::kRemoteWrite});
-  bring_up(State::kRtr);
-  wire::Headers headers = from_peer(Operation::kWriteOnly, 5000);
-  headers.reth = {kIova, foreign.value().rkey, 4};
-  receive(headers, pattern(4, 1));
-  expect_refused(NakCode::kRemoteAccess);
-}
-
-TEST_F(ResponderErrors, AnInvalidationInTheMiddleStopsTheRestOfAWrite) {
-  bring_up(State::kRtr);
-  receive_write(Operation::kWriteFirst, 5000, 0, 2 * kMtu, pattern(kMtu, 1));
-  memory_before = memory;
-  ASSERT_TRUE(regions.deregister(keys.lkey));
-  receive(Operation::kWriteLast, 5001, pattern(kMtu, 2));
-  expect_refused(NakCode::kRemoteAccess, 5001);
 }
 
 TEST_F(ResponderErrors, AnInvalidationInTheMiddleStopsTheRestOfARead) {

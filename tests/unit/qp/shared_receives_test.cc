@@ -4,7 +4,6 @@ namespace uroce::qp::testing {
 namespace {
 
 using queue::CompletionStatus;
-using wire::AethKind;
 using wire::Operation;
 
 struct Heard final : EventListener {
@@ -111,16 +110,6 @@ TEST_F(SharedReceives, AMessageTakesARequestWithItsFirstPacket) {
   for (int i = 0; i < 4; ++i) EXPECT_NE(shared.reserve(), nullptr) << "all slots are back";
 }
 
-TEST_F(SharedReceives, AnEmptyQueueIsAReceiverThatIsNotReady) {
-  bring_up();
-  receive(Operation::kSendOnly, 5000, pattern(6));
-  expect_answer(pump(), AethKind::kRnrNak, 12, 5000);
-  post_shared(1, 10, 4000);
-  receive(Operation::kSendOnly, 5000, pattern(6), true);
-  expect_answer(pump(), AethKind::kAck, wire::kNoCredits, 5000);
-  EXPECT_EQ(receive_completions().size(), 1u);
-}
-
 TEST_F(SharedReceives, AWriteWithImmediateTakesARequestWithItsLastPacket) {
   bring_up();
   wire::Headers headers = from_peer(Operation::kWriteFirst, 5000);
@@ -131,23 +120,6 @@ TEST_F(SharedReceives, AWriteWithImmediateTakesARequestWithItsLastPacket) {
   receive(headers, pattern(1));
   ASSERT_EQ(receive_completions().size(), 1u);
   EXPECT_TRUE(shared.empty());
-}
-
-TEST_F(SharedReceives, InTheErrorStateOnlyWhatWasTakenIsFlushed) {
-  bring_up();
-  post_shared(1, 600, 4000);
-  post_shared(2, 600, 8000);
-  receive(Operation::kSendFirst, 5000, pattern(kMtu, 1));
-  EXPECT_TRUE(heard.events.empty());
-  ASSERT_EQ(modify(State::kErr), 0);
-  const auto done = receive_completions();
-  ASSERT_EQ(done.size(), 1u);
-  EXPECT_EQ(done[0].wr_id, 1u);
-  EXPECT_EQ(done[0].status, CompletionStatus::kFlushed);
-  EXPECT_EQ(heard.events, std::vector<Event>{Event::kLastReceive});
-  EXPECT_EQ(shared.front().wr_id, 2u) << "it is left to the other queue pairs";
-  pump();
-  EXPECT_EQ(heard.events.size(), 1u);
 }
 
 TEST_F(SharedReceives, AResetGivesBackWhatWasTakenWithoutAWord) {

@@ -50,7 +50,7 @@ class WindowOperation : public QueuePairTest {
   }
 
   queue::SendRequest& post_bind(const mem::Window& window, uint8_t low, MemoryKey parent) {
-    queue::SendRequest& request = post_local(SendOperation::kBindWindow);
+    queue::SendRequest& request = reserve_local(SendOperation::kBindWindow);
     sends.set_operation(request, BindOperation{.window = window.first_key(),
                                                .key = key(window, low),
                                                .region = parent,
@@ -58,12 +58,6 @@ class WindowOperation : public QueuePairTest {
                                                .address = kIova,
                                                .length = parent == MemoryKey{} ? 0 : kBytes,
                                                .type1 = &window == type1.get()});
-    sends.publish();
-    return request;
-  }
-  queue::SendRequest& post_invalidate(MemoryKey of) {
-    queue::SendRequest& request = post_local(SendOperation::kLocalInvalidate);
-    request.invalidate = of;
     sends.publish();
     return request;
   }
@@ -80,30 +74,12 @@ class WindowOperation : public QueuePairTest {
     bring_up();
   }
   mem::RegionObject& object(MemoryKey of) { return *regions.read_entry(of).object; }
-  void expect_completions(const std::vector<std::pair<CompletionOpcode, CompletionStatus>>& expected) {
-    const std::vector<queue::Completion> done = send_completions();
-    ASSERT_EQ(done.size(), expected.size());
-    for (size_t i = 0; i < done.size(); ++i) {
-      EXPECT_EQ(done[i].opcode, expected[i].first) << i;
-      EXPECT_EQ(done[i].status, expected[i].second) << i;
-    }
-  }
 
   std::array<mem::RegionKeys, 2> parents;
   std::unique_ptr<mem::Window> type1 =
       std::move(mem::Window::make(regions, domain, RegionKind::kWindow1).value());
   std::unique_ptr<mem::Window> type2 =
       std::move(mem::Window::make(regions, domain, RegionKind::kWindow2B).value());
-
- private:
-  queue::SendRequest& post_local(SendOperation operation) {
-    queue::SendRequest& request = *sends.reserve();
-    request.wr_id = next_local_id_++;
-    request.operation = operation;
-    request.signaled = true;
-    return request;
-  }
-  uint64_t next_local_id_ = 600'000;
 };
 
 TEST_F(WindowOperation, Type2BetweenMessages_ExpectItAtOnceAndItsCompletionInOrder) {
@@ -282,19 +258,7 @@ TEST_F(WindowOperation, WhatIsRefused_ExpectTheStatusAndTheRestFlushed) {
         post_bind(*type2, 4, parents[0].lkey);  // bound already
       },
   };
-  for (size_t i = 0; i < wrong.size(); ++i) {
-    SCOPED_TRACE(i);
-    ASSERT_EQ(modify(State::kReset), 0);
-    bring_up();
-    wrong[i]();
-    post(SendOperation::kSend, 10);
-    EXPECT_TRUE(pump().empty());
-    const auto done = send_completions();
-    ASSERT_EQ(done.size(), 2u);
-    EXPECT_EQ(done[0].status, kRefused);
-    EXPECT_EQ(done[1].status, kFlushed);
-    EXPECT_EQ(queue_pair->state(), State::kErr);
-  }
+  expect_each_refused(wrong, kRefused);
   EXPECT_EQ(fault(key(*type2, 3)), Fault::kNone);
 }
 

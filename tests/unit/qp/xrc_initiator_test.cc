@@ -61,14 +61,5 @@ TEST_F(XrcInitiator, EveryRequestNamesAQueue) {
   }
 }
 
-TEST_F(XrcInitiator, ReceivesNothing) {
-  wire::Headers headers = from_peer(Operation::kSendOnly, kPeerPsn.value());
-  headers.bth.ack_request = true;
-  receive(headers, pattern(6));
-  EXPECT_TRUE(pump().empty());
-  EXPECT_EQ(counter(Counter::kDropInvalidRequest), 1u);
-  EXPECT_EQ(queue_pair->state(), State::kRts);
-}
-
 }  // namespace
 }  // namespace uroce::qp::testing

@@ -149,15 +149,6 @@ TEST_F(XrcTarget, AMessageGoesToTheReceivesThatItNames) {
   EXPECT_TRUE(second.all_slots_are_free());
 }
 
-TEST_F(XrcTarget, AnEmptyQueueIsAReceiverThatIsNotReady_AndTheOtherOneIsNot) {
-  post_to(second, 2, 600, 8000);
-  send_to(first, Operation::kSendOnly, 5000, pattern(6));
-  expect_answer(pump(), AethKind::kRnrNak, attributes.min_rnr_timer, 5000);
-  send_to(second, Operation::kSendOnly, 5000, pattern(6));
-  expect_answer(pump(), AethKind::kAck, wire::kNoCredits, 5000);
-  EXPECT_EQ(second.completed().size(), 1u);
-}
-
 TEST_F(XrcTarget, KeysAreOfTheDomainOfTheQueueThatIsNamed) {
   wire::Headers write = to(first, Operation::kWriteOnly, 5000);
   write.reth = {kIova + 100, first.keys.rkey, 8};
@@ -220,15 +211,6 @@ TEST_F(XrcTarget, AResponseIsNotFinishedForAQueueThatIsGone) {
   ASSERT_EQ(frames.size(), 1u);
   EXPECT_EQ(frames[0].aeth().kind, AethKind::kNak);
   EXPECT_EQ(frames[0].aeth().value, static_cast<uint8_t>(NakCode::kRemoteAccess));
-}
-
-TEST_F(XrcTarget, ANumberOfNothingIsAnInvalidRequest) {
-  wire::Headers headers = to(first, Operation::kSendOnly, 5000);
-  headers.xrc_srq = 0xFFFFFF;
-  receive(headers, pattern(6));
-  expect_refused(NakCode::kInvalidRequest, 5000);
-  EXPECT_EQ(counter(Counter::kDropUnknownSrq), 1u);
-  expect_event(Event::kRequestError);
 }
 
 TEST_F(XrcTarget, ANumberOfAnotherXrcDomainIsAnInvalidRequest) {
@@ -328,15 +310,6 @@ TEST_F(XrcTarget, InTheErrorStateWhatWasTakenIsFlushed) {
   EXPECT_EQ(done[0].status, CompletionStatus::kFlushed);
   expect_event(Event::kLastReceive);
   EXPECT_FALSE(first.queue->empty());
-}
-
-TEST_F(XrcTarget, AnswersMeanNothingToIt) {
-  ASSERT_EQ(modify(State::kRts, kMaskSqPsn | kMaskTimeout), 0);
-  receive_ack(kOurPsn.value());
-  receive_nak(NakCode::kRemoteAccess, kOurPsn.value());
-  receive_rnr(1, kOurPsn.value());
-  EXPECT_TRUE(pump().empty());
-  EXPECT_EQ(queue_pair->state(), State::kRts);
 }
 
 }  // namespace
