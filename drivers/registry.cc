@@ -15,31 +15,42 @@
 namespace uroce::drivers {
 namespace {
 
+/// A port driver. Without `claims` no devargs name it: its ports stand beside the kernel.
 struct PortDriver {
-  bool (*claims)(std::string_view devargs);
+  std::string_view name;
+  bool (*claims)(std::string_view devargs) = nullptr;
   Result<std::unique_ptr<port::Port>> (*open)(const port::Specification& specification);
-  bool needs_eal;
-  std::string (*wire)(std::string_view devargs);  // empty unless both ends live in this process
-  bool (*has_mac)(std::string_view devargs);
-  std::optional<MacAddress> (*known_mac)(std::string_view devargs);
+  bool needs_eal = false;
+  std::string (*wire)(std::string_view devargs) = nullptr;  // if both ends may live in this process
+  bool (*has_mac)(std::string_view devargs) = nullptr;      // null: it always has
+  std::optional<MacAddress> (*known_mac)(std::string_view devargs) = nullptr;
 };
+
+bool is_any(std::string_view) { return true; }
 
 /// Every port driver; the first that claims the devargs opens the port. DPDK takes all that is left.
 constexpr std::array kPortDrivers = {
-    PortDriver{is_host, open_host, false, [](std::string_view) { return std::string(); },
-               [](std::string_view) { return true; },
-               [](std::string_view) -> std::optional<MacAddress> { return std::nullopt; }},
-    PortDriver{is_loopback, open_loopback, false, loopback_wire, [](std::string_view) { return true; },
-               [](std::string_view) -> std::optional<MacAddress> { return std::nullopt; }},
-    PortDriver{is_packet, open_packet, false, [](std::string_view) { return std::string(); },
-               [](std::string_view) { return true; }, packet_known_mac},
-    PortDriver{[](std::string_view) { return true; }, open_ethdev, true, ethdev_wire, ethdev_has_mac,
-               ethdev_known_mac},
+    PortDriver{.name = "host", .claims = is_host, .open = open_host},
+    PortDriver{.name = "loopback", .claims = is_loopback, .open = open_loopback, .wire = loopback_wire},
+    PortDriver{.name = "packet", .claims = is_packet, .open = open_packet, .known_mac = packet_known_mac},
+    PortDriver{.name = "xdp", .open = open_xdp},
+    PortDriver{.name = "ethdev",
+               .claims = is_any,
+               .open = open_ethdev,
+               .needs_eal = true,
+               .wire = ethdev_wire,
+               .has_mac = ethdev_has_mac,
+               .known_mac = ethdev_known_mac},
 };
 
 const PortDriver& driver_of(std::string_view devargs) {
-  return *std::ranges::find_if(kPortDrivers,
-                               [&](const PortDriver& driver) { return driver.claims(devargs); });
+  return *std::ranges::find_if(kPortDrivers, [&](const PortDriver& driver) {
+    return driver.claims != nullptr && driver.claims(devargs);
+  });
+}
+
+consteval auto opening(std::string_view name) {
+  return std::ranges::find(kPortDrivers, name, &PortDriver::name)->open;
 }
 
 /// By AF_XDP or AF_PACKET. Where packet sockets send GSO frames they are the better of the two.
@@ -52,19 +63,19 @@ Result<std::unique_ptr<port::Port>> open_on_interface(const port::Specification&
   if (specification.kernel_path == port::KernelPath::kAuto && gso) {
     remark += "AF_PACKET beside the kernel, as GSO frames on veth carry more than AF_XDP";
   } else if (specification.kernel_path != port::KernelPath::kPacket) {
-    auto xdp = open_xdp(specification.kernels_interface, specification);
+    auto xdp = opening("xdp")(specification);
     if (xdp || specification.kernel_path == port::KernelPath::kXdp) return xdp;
     remark += "AF_PACKET beside the kernel, as AF_XDP is not to be had (" + xdp.error().message + ")";
   } else {
     remark += "AF_PACKET beside the kernel, as configured";
   }
   // Without them a frame costs the same by either.
-  return gso ? open_packet(packet) : open_ethdev(packet);
+  return gso ? opening("packet")(packet) : opening("ethdev")(packet);
 }
 
 Result<std::unique_ptr<port::Port>> open_beside_kernel(const port::Specification& specification) {
   if (!specification.by_rules) return open_on_interface(specification);
-  auto nic = open_ethdev(specification);
+  auto nic = opening("ethdev")(specification);
   if (nic || nic.error().code != ENOTSUP) return nic;
   port::Specification without = specification;
   without.by_rules = false;
@@ -81,12 +92,19 @@ PortDecorator& port_decorator() {
 
 bool needs_eal(std::string_view devargs) { return driver_of(devargs).needs_eal; }
 
-std::string wire_of(std::string_view devargs) { return driver_of(devargs).wire(devargs); }
+std::string wire_of(std::string_view devargs) {
+  const auto wire = driver_of(devargs).wire;
+  return wire == nullptr ? std::string() : wire(devargs);
+}
 
-bool has_mac(std::string_view devargs) { return driver_of(devargs).has_mac(devargs); }
+bool has_mac(std::string_view devargs) {
+  const auto has_mac = driver_of(devargs).has_mac;
+  return has_mac == nullptr || has_mac(devargs);
+}
 
 std::optional<MacAddress> known_mac(std::string_view devargs) {
-  return driver_of(devargs).known_mac(devargs);
+  const auto known_mac = driver_of(devargs).known_mac;
+  return known_mac == nullptr ? std::nullopt : known_mac(devargs);
 }
 
 Result<std::unique_ptr<port::Port>> open_port(const port::Specification& specification) {

@@ -16,6 +16,7 @@
 #include "base/values/contract.h"
 #include "base/values/identifiers.h"
 #include "base/values/time.h"
+#include "queue/operation.h"
 #include "queue/queue_memory.h"
 
 namespace uroce::queue {
@@ -39,26 +40,6 @@ enum class CompletionStatus : uint8_t {
   kFatal = 19,
   kGeneral = 21,
 };
-
-/// Values of `enum ibv_wc_opcode`.
-enum class CompletionOpcode : uint32_t {
-  kSend = 0,
-  kWrite = 1,
-  kRead = 2,
-  kCompareSwap = 3,
-  kFetchAdd = 4,
-  kBindWindow = 5,
-  kLocalInvalidate = 6,
-  kFlush = 8,
-  kAtomicWrite = 9,
-  kReceive = 1u << 7,
-  kReceiveWriteImm = kReceive + 1,
-  kRegister = kReceive + 7,  // IBV_WC_DRIVER1
-};
-
-constexpr bool is_receive(CompletionOpcode opcode) {
-  return opcode == CompletionOpcode::kReceive || opcode == CompletionOpcode::kReceiveWriteImm;
-}
 
 struct Completion {
   uint64_t wr_id = 0;

@@ -6,46 +6,9 @@
 
 #include "base/values/identifiers.h"
 #include "base/values/sequence_number.h"
+#include "queue/operation.h"
 
 namespace uroce::queue {
-
-/// What a send work request asks for. More operations are added here.
-enum class SendOperation : uint8_t {
-  // Messages: complete when they, or what came later, are acknowledged.
-  kSend,
-  kSendImm,
-  kSendInvalidate,  // and the peer's region `invalidate`
-  kWrite,
-  kWriteImm,
-  // Answered by themselves: complete with an answer of their own only.
-  kAtomicWrite,  // of 8 bytes, which are stored at once
-  kFlush,        // `length` bytes at the address, as FlushOperation says
-  kRead,
-  kReadInvalidate,  // and then our region `invalidate`
-  kCompareSwap,     // with AtomicOperands, and a list of 8 bytes in all for what was there before
-  kFetchAdd,
-  // Local operations, which send nothing. Those but the first have what they ask for behind the request.
-  kLocalInvalidate,  // our region `invalidate`
-  kRegister,
-  kBindWindow,
-};
-
-/// SENDs and WRITEs.
-constexpr bool is_message(SendOperation operation) { return operation <= SendOperation::kWriteImm; }
-constexpr bool is_read(SendOperation operation) {
-  return operation == SendOperation::kRead || operation == SendOperation::kReadInvalidate;
-}
-constexpr bool is_atomic(SendOperation operation) {
-  return operation == SendOperation::kCompareSwap || operation == SendOperation::kFetchAdd;
-}
-/// Its list is written to.
-constexpr bool has_result(SendOperation operation) { return is_read(operation) || is_atomic(operation); }
-/// Only an answer of its own completes it, not the acknowledgement of what came later; the peer keeps what it
-/// answered, and allows for so many at a time (max_rd_atomic).
-constexpr bool needs_own_response(SendOperation operation) {
-  return operation >= SendOperation::kAtomicWrite && operation <= SendOperation::kFetchAdd;
-}
-constexpr bool is_local(SendOperation operation) { return operation >= SendOperation::kLocalInvalidate; }
 
 /// What lies behind a request to flush.
 struct FlushOperation {

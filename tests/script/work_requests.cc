@@ -12,18 +12,12 @@ using queue::CompletionOpcode;
 using queue::CompletionStatus;
 using queue::SendOperation;
 
-constexpr Named<SendOperation> kOperations[] = {{"SEND", SendOperation::kSend},
-                                                {"SEND_IMM", SendOperation::kSendImm},
-                                                {"SEND_INVALIDATE", SendOperation::kSendInvalidate},
-                                                {"WRITE", SendOperation::kWrite},
-                                                {"WRITE_IMM", SendOperation::kWriteImm},
-                                                {"READ", SendOperation::kRead},
-                                                {"READ_INVALIDATE", SendOperation::kReadInvalidate},
-                                                {"COMPARE_SWAP", SendOperation::kCompareSwap},
-                                                {"FETCH_ADD", SendOperation::kFetchAdd},
-                                                {"ATOMIC_WRITE", SendOperation::kAtomicWrite},
-                                                {"FLUSH", SendOperation::kFlush},
-                                                {"LOCAL_INVALIDATE", SendOperation::kLocalInvalidate}};
+SendOperation operation_in(Line& line) {
+  const std::string name = line.next("operation");
+  for (const queue::OperationRow& row : queue::kOperations)
+    if (name == row.name) return row.operation;
+  line.fail("no such operation: " + name);
+}
 
 constexpr Named<CompletionStatus> kStatuses[] = {
     {"success", CompletionStatus::kSuccess},
@@ -86,7 +80,7 @@ void Performance::post(Line& line) {
   expect_silence(line);
   Actor& actor = this->actor(line);
   const auto [first, last] = Line::to_range(line.next("number of the request"));
-  const SendOperation operation = value_of(line, kOperations, line.next("operation"), "operation");
+  const SendOperation operation = operation_in(line);
   const Line said = line;
   for (uint64_t id = line.to_number(first); id <= line.to_number(last); ++id) {
     line = said;

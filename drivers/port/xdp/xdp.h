@@ -1,7 +1,6 @@
 #pragma once
 
 #include <memory>
-#include <string>
 
 #include "base/values/result.h"
 #include "port/port.h"
@@ -13,7 +12,6 @@ namespace uroce::drivers {
 /// program of ours that takes RoCE to the addresses of Port::follow_addresses() alone. Errors begin with the
 /// interface's name and say what is missing: ENOTSUP (kernel, build, queues), EPERM, EMSGSIZE (MTU), EBUSY
 /// (another XDP program, another AF_XDP socket).
-Result<std::unique_ptr<port::Port>> open_xdp(const std::string& interface,
-                                             const port::Specification& specification);
+Result<std::unique_ptr<port::Port>> open_xdp(const port::Specification& specification);
 
 }  // namespace uroce::drivers

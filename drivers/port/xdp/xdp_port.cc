@@ -132,8 +132,8 @@ std::vector<int> XdpPort::receive_events() const {
 /// An address that the kernel's map has no room for is reached through the kernel's socket: not at all.
 void XdpPort::follow_addresses(std::span<const Gid> addresses) { (void)program_->follow(addresses); }
 
-Result<std::unique_ptr<port::Port>> open_xdp(const std::string& interface,
-                                             const port::Specification& specification) {
+Result<std::unique_ptr<port::Port>> open_xdp(const port::Specification& specification) {
+  const std::string& interface = specification.kernels_interface;
   auto port = std::make_unique<XdpPort>(interface, specification);
   using Step = Status (XdpPort::*)();
   try {

@@ -11,39 +11,8 @@ namespace uroce::qp {
 using queue::Completion;
 using queue::CompletionOpcode;
 using queue::CompletionStatus;
-using queue::SendOperation;
 
 namespace {
-
-CompletionOpcode opcode_of(SendOperation operation) {
-  switch (operation) {
-    case SendOperation::kSend:
-    case SendOperation::kSendImm:
-    case SendOperation::kSendInvalidate:
-      return CompletionOpcode::kSend;
-    case SendOperation::kWrite:
-    case SendOperation::kWriteImm:
-      return CompletionOpcode::kWrite;
-    case SendOperation::kLocalInvalidate:
-      return CompletionOpcode::kLocalInvalidate;
-    case SendOperation::kRegister:
-      return CompletionOpcode::kRegister;
-    case SendOperation::kBindWindow:
-      return CompletionOpcode::kBindWindow;
-    case SendOperation::kCompareSwap:
-      return CompletionOpcode::kCompareSwap;
-    case SendOperation::kFetchAdd:
-      return CompletionOpcode::kFetchAdd;
-    case SendOperation::kAtomicWrite:
-      return CompletionOpcode::kAtomicWrite;
-    case SendOperation::kFlush:
-      return CompletionOpcode::kFlush;
-    case SendOperation::kRead:
-    case SendOperation::kReadInvalidate:
-      break;
-  }
-  return CompletionOpcode::kRead;
-}
 
 Failure failure_of(CompletionStatus status) {
   switch (status) {
@@ -103,7 +72,7 @@ void report_send(Connection& connection, Turn& turn, const queue::SendRequest& r
   if (success && !request.signaled && !connection.signal_all) return;
   report(connection, turn, *connection.send_completions,
          {.wr_id = request.wr_id,
-          .opcode = opcode_of(request.operation),
+          .opcode = queue::completion_of(request.operation),
           .status = status,
           .bytes = success ? request.length : 0});
 }

@@ -108,7 +108,8 @@ class LossRecovery {
 
   // Round trips, and what congestion control wants to know.
   [[nodiscard]] const RttEstimator& rtt() const { return rtt_; }
-  /// The operation whose round trip is to be shown when acknowledged() has said so.
+  /// The operation whose round trip is to be shown when acknowledged() has said so. It is noted when the
+  /// packet goes, because the program may reuse the request before the answer comes.
   [[nodiscard]] queue::SendOperation shown_operation() const { return shown_operation_; }
   [[nodiscard]] PathStatistics path_seen() const {
     return {.samples = rtt_.samples(), .round_trip = rtt_.newest(), .timeouts = timeouts_seen_};

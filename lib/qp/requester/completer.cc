@@ -10,7 +10,6 @@
 #include "qp/connection/completion_report.h"
 #include "qp/connection/placements.h"
 #include "qp/requester/local_operation.h"
-#include "qp/requester/shown_latency.h"
 
 namespace uroce::qp {
 
@@ -125,7 +124,7 @@ inline void Completer::settle(uint32_t psns, Turn& turn) {
 
 void Completer::show_round_trip(const Turn& turn) {
   if (turn.latencies == nullptr) return;
-  const Latency latency = latency_of(send_.recovery.shown_operation());
+  const Latency latency = queue::latency_of(send_.recovery.shown_operation());
   turn.latencies->of(latency).record(send_.recovery.rtt().newest().ns);
 }
 

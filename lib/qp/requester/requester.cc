@@ -14,24 +14,6 @@ using queue::SendOperation;
 using queue::SendRequest;
 using wire::Operation;
 
-namespace {
-
-/// Whether the message takes a receive of the peer.
-inline bool needs_receive(SendOperation operation) {
-  constexpr auto set_of = [](auto... operations) {
-    return ((1u << static_cast<unsigned>(operations)) | ...);
-  };
-  constexpr unsigned kAll = set_of(SendOperation::kSend, SendOperation::kSendImm,
-                                   SendOperation::kSendInvalidate, SendOperation::kWriteImm);
-  return (kAll >> static_cast<unsigned>(operation) & 1) != 0;
-}
-
-bool is_of_a_word(SendOperation operation) {
-  return is_atomic(operation) || operation == SendOperation::kAtomicWrite;
-}
-
-}  // namespace
-
 void Requester::reset() {
   cursor_.restart();
   cursor_number_ = send_.connection.send_queue->retired();
@@ -111,14 +93,13 @@ inline bool Requester::start(SendRequest& request, Turn& turn) {
   if (request.length > send_.connection.mtu || !is_message(request.operation)) {
     const CompletionStatus refusal = refusal_of(request, turn);
     if (refusal != CompletionStatus::kSuccess) return fail_current(turn, refusal);
-    if (request.length > send_.connection.mtu && request.operation != SendOperation::kFlush) {
+    if (request.length > send_.connection.mtu && moves_data(request.operation)) {
       packets = (request.length + send_.connection.mtu - 1) / send_.connection.mtu;
       const bool short_parts = turn.shared || send_.connection.congestion.limits();
       request.part_shift = short_parts ? short_part_shift(packets) : SendWindow::kPartShift;
     }
   }
-  UROCE_ASSERT(uint64_t{packets} * send_.connection.mtu >= request.length ||
-               request.operation == SendOperation::kFlush);
+  UROCE_ASSERT(uint64_t{packets} * send_.connection.mtu >= request.length || !moves_data(request.operation));
   send_.window.start(request, packets);
   return true;
 }
@@ -138,7 +119,7 @@ CompletionStatus Requester::refusal_of(const SendRequest& request, Turn& turn) c
 
 /// Whether the request begins a message for which the peer has no receive, as far as its credits tell.
 inline bool Requester::lacks_credit(const SendRequest& request) {
-  return needs_receive(request.operation) && !send_.window.has_credit() &&
+  return consumes_receive(request.operation) && !send_.window.has_credit() &&
          send_.window.current_packet(request) == 0;
 }
 
@@ -151,20 +132,19 @@ inline bool Requester::may_go(const SendRequest& request) {
 }
 
 [[gnu::always_inline]] inline bool Requester::build(SendRequest& request, Turn& turn, port::TxFrame& frame) {
-  if (request.operation <= SendOperation::kAtomicWrite && request.packets == 1) [[likely]]
+  if (carries_data(request.operation) && request.packets == 1) [[likely]]
     return build_data<true>(request, turn, frame);
   return build_any(request, turn, frame);
 }
 
 /// Builds any packet. Not inlined, so that its caller keeps its registers for messages of one packet.
 bool Requester::build_any(SendRequest& request, Turn& turn, port::TxFrame& frame) {
-  if (request.operation <= SendOperation::kAtomicWrite) return build_data<false>(request, turn, frame);
+  if (carries_data(request.operation)) return build_data<false>(request, turn, frame);
   if (is_read(request.operation)) return build_read(request, turn, frame);
-  return is_atomic(request.operation) ? build_atomic(request, turn, frame)
-                                      : build_flush(request, turn, frame);
+  return build_without_data(request, turn, frame);
 }
 
-/// Builds the next packet of a SEND, WRITE or ATOMIC WRITE. `kOnly`: the packet is all of the message.
+/// Builds the next packet of a request that carries data. `kOnly`: the packet is all of the message.
 template <bool kOnly>
 [[gnu::always_inline]] inline bool Requester::build_data(const SendRequest& request, Turn& turn,
                                                          port::TxFrame& frame) {
@@ -188,7 +168,7 @@ template <bool kOnly>
   }
   note_sent(1, turn);
   if (last) send_.window.end_current(1);
-  if (request.operation == SendOperation::kAtomicWrite) [[unlikely]]
+  if (needs_own_response(request.operation)) [[unlikely]]
     send_.window.read_sent();
   return true;
 }
@@ -302,21 +282,12 @@ wire::Headers Requester::headers_of(const SendRequest& request, const wire::Reth
   return true;
 }
 
-bool Requester::build_atomic(const SendRequest& request, Turn& turn, port::TxFrame& frame) {
-  UROCE_ASSERT(request.length == queue::kAtomicBytes && request.packets == 1);
-  if (!may_store(request, turn, 0, queue::kAtomicBytes)) return false;
-  ask(request,
-      request.operation == SendOperation::kCompareSwap ? Operation::kCompareSwap : Operation::kFetchAdd, {},
-      frame, turn.tx);
-  note_sent(1, turn);
-  send_.window.end_current(1);
-  send_.window.read_sent();
-  return true;
-}
-
-bool Requester::build_flush(const SendRequest& request, Turn& turn, port::TxFrame& frame) {
-  UROCE_ASSERT(request.operation == SendOperation::kFlush && request.packets == 1);
-  ask(request, Operation::kFlush, {request.remote_address, request.rkey, request.length}, frame, turn.tx);
+/// Builds the packet of an atomic, a FLUSH, or another request whose packet has headers alone.
+bool Requester::build_without_data(const SendRequest& request, Turn& turn, port::TxFrame& frame) {
+  UROCE_ASSERT(needs_own_response(request.operation) && request.packets == 1);
+  if (has_result(request.operation) && !may_store(request, turn, 0, request.length)) return false;
+  ask(request, opcode_of(request.operation, true, true),
+      {request.remote_address, request.rkey, request.length}, frame, turn.tx);
   note_sent(1, turn);
   send_.window.end_current(1);
   send_.window.read_sent();
@@ -330,7 +301,7 @@ inline void Requester::note_sent(uint32_t psns, Turn& turn) {
   }
 }
 
-/// Builds the packet of a READ, atomic or FLUSH, which has no payload.
+/// Writes the packet of a request that has no payload.
 inline void Requester::ask(const SendRequest& request, Operation operation, const wire::Reth& reth,
                            port::TxFrame& frame, port::TxBatch& tx) {
   wire::PacketBth bth = bth_to_peer(send_.connection, operation, send_.window.next());

@@ -69,8 +69,7 @@ class Requester {
   template <bool kOnly>
   bool build_data(const SendRequest& request, Turn& turn, port::TxFrame& frame);
   bool build_read(const SendRequest& request, Turn& turn, port::TxFrame& frame);
-  bool build_atomic(const SendRequest& request, Turn& turn, port::TxFrame& frame);
-  bool build_flush(const SendRequest& request, Turn& turn, port::TxFrame& frame);
+  bool build_without_data(const SendRequest& request, Turn& turn, port::TxFrame& frame);
   void note_sent(uint32_t psns, Turn& turn);
   void ask(const SendRequest& request, wire::Operation operation, const wire::Reth& reth,
            port::TxFrame& frame, port::TxBatch& tx);

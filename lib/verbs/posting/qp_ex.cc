@@ -18,30 +18,12 @@ namespace {
 
 using queue::SendOperation;
 
-struct Flag {
-  uint64_t flag;
-  SendOperation operation;
-};
-constexpr Flag kFlags[] = {
-    {IBV_QP_EX_WITH_RDMA_WRITE, SendOperation::kWrite},
-    {IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM, SendOperation::kWriteImm},
-    {IBV_QP_EX_WITH_SEND, SendOperation::kSend},
-    {IBV_QP_EX_WITH_SEND_WITH_IMM, SendOperation::kSendImm},
-    {IBV_QP_EX_WITH_RDMA_READ, SendOperation::kRead},
-    {IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP, SendOperation::kCompareSwap},
-    {IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, SendOperation::kFetchAdd},
-    {IBV_QP_EX_WITH_ATOMIC_WRITE, SendOperation::kAtomicWrite},
-    {IBV_QP_EX_WITH_SEND_WITH_INV, SendOperation::kSendInvalidate},
-    {IBV_QP_EX_WITH_LOCAL_INV, SendOperation::kLocalInvalidate},
-    {IBV_QP_EX_WITH_BIND_MW, SendOperation::kBindWindow},
-};
-
 /// Values of send_ops_flags that a queue pair of that type may be asked for.
 uint64_t flags_of(unsigned type) {
   uint64_t flags = 0;
   if (type > static_cast<unsigned>(qp::Type::kXrcReceive)) return flags;
-  for (const auto& [flag, operation] : kFlags)
-    if (qp::has_operation(static_cast<qp::Type>(type), operation)) flags |= flag;
+  for (const queue::OperationRow& row : queue::kOperations)
+    if (qp::has_operation(static_cast<qp::Type>(type), row.operation)) flags |= row.create_flag;
   return flags;
 }
 
@@ -167,10 +149,11 @@ void set_immediate(ibv_qp_ex* face, __be32 immediate) {
   if (ExtendedQp& qp = object(face); qp.request != nullptr) qp.request->immediate = immediate;
 }
 
-/// All of it is said with the call that begins it.
+/// All of it is said with the call that begins it: it moves nothing, or a word that is given there.
 bool has_no_list(SendOperation operation) {
-  return is_local(operation) || operation == SendOperation::kFlush ||
-         operation == SendOperation::kAtomicWrite;
+  return queue::is_in<queue::set_of([](const queue::OperationRow& row) {
+    return !row.has_result && (!row.carries_data || row.is_of_a_word);
+  })>(operation);
 }
 
 void set_segments(ibv_qp_ex* face, size_t count, const ibv_sge* segments) {
