@@ -7,7 +7,6 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <span>
@@ -15,6 +14,7 @@
 
 #include "base/counters/counter_texts.h"
 #include "base/counters/counters.h"
+#include "qp/attributes/state_name.h"
 #include "wire/frame.h"
 #include "wire/packet.h"
 
@@ -27,13 +27,10 @@ using capture::RecordKind;
 /// A frame has few reasons, if its program keeps to the format.
 constexpr size_t kCommentBytesMax = 4096;
 
-constexpr std::array<const char*, 7> kStates{"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
-
 std::string context_of(const Record& record) {
   if (!record.has_context) return {};
   return fmt::format("qp 0x{:06x} {}, expects request 0x{:06x}, awaits response 0x{:06x}", record.queue_pair,
-                     record.state < kStates.size() ? kStates[record.state] : "?", record.due_request,
-                     record.due_response);
+                     qp::state_name(record.state), record.due_request, record.due_response);
 }
 
 /// A frame that stays on the host has no ICRC: for those that read the capture it gets the right one.

@@ -149,30 +149,28 @@ class Runner {
   ibv_gid peer_gid_{};
 };
 
-Report report_of(const Runner& runner, const Plan& plan, const Endpoint& endpoint) {
+/// All but what the peer is.
+Report run_rounds(const Options& options, Peer& peer, Endpoint& endpoint) {
+  const Plan& plan = options.plan;
+  Runner runner(plan, endpoint, peer);
   Report report;
+  report.measurements = runner.run(!options.quiet);
+  name_ends(report, endpoint.device(), runner.peer_gid());
   report.service = plan.service;
-  report.device = endpoint.device().name;
-  report.address = client::text_of(endpoint.device().gid);
-  report.peer_address = client::text_of(runner.peer_gid());
   report.path_mtu = endpoint.path_mtu();
   report.depth = plan.depth;
   report.slots = plan.slots;
   report.receive_list = plan.receive_list;
-  report.machine = describe(endpoint.device());
   return report;
 }
 
 Report run_in_process(const Options& options) {
   const client::DeviceChoice peer_choice = peer_choice_of(options);
   Endpoint endpoint(options.device, options.plan);
-  LocalPeer peer(peer_choice, options.plan);
-  Runner runner(options.plan, endpoint, peer);
-  std::vector<Measurement> measurements = runner.run(!options.quiet);
-  Report report = report_of(runner, options.plan, endpoint);
+  LocalPeer peer(peer_choice, options.plan, "the other end of this process");
+  Report report = run_rounds(options, peer, endpoint);
   report.peer = peer_choice.name;
   report.arrangement = "both ends turned by one thread of this process";
-  report.measurements = std::move(measurements);
   return report;
 }
 
@@ -183,12 +181,9 @@ Report run_client(const Options& options) {
   RemotePeer peer(client::Channel::connect(options.connect.front()), options.plan);
   try {
     Endpoint endpoint(options.device, options.plan);
-    Runner runner(options.plan, endpoint, peer);
-    std::vector<Measurement> measurements = runner.run(!options.quiet);
-    Report report = report_of(runner, options.plan, endpoint);
+    Report report = run_rounds(options, peer, endpoint);
     report.peer = options.connect.front();
     report.arrangement = "client";
-    report.measurements = std::move(measurements);
     peer.part();
     return report;
   } catch (const client::Failure& failure) {

@@ -107,7 +107,7 @@ void CommandLine::add_measuring(CLI::App& command) {
           .add_option("--receive-list", options_.plan.receive_list,
                       "of rc: receives posted by one call, as perftest's --recv_post_list; default: as many "
                       "as a poll has found")
-          ->check(CLI::Range(1u, Endpoint::kBatchMax))
+          ->check(CLI::Range(1u, kBatchMax))
           ->type_name("N")
           ->group(kGroup);
   command

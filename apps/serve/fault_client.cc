@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -39,13 +38,11 @@ void print_fault(const json& fault) {
 }
 
 json json_of(const host::FaultShown& shown) {
-  const auto state =
-      static_cast<faults::RuleState>(std::min<uint32_t>(static_cast<uint32_t>(shown.state), 2));
   json counts = json::object();
   for (size_t i = 0; i < shown.counts.size(); ++i) counts[faults::kCountLabels[i]] = shown.counts[i];
   return {{"id", shown.id},
           {"rule", printable(shown.rule)},
-          {"state", faults::name_of(state)},
+          {"state", faults::name_of(shown.state)},
           {"programs", 1},
           {"counts", counts}};
 }

@@ -2,6 +2,7 @@
 
 #include "base/values/identifiers.h"
 #include "mem/rights/access.h"
+#include "qp/attributes/state_name.h"
 #include "qp/congestion/algorithms.h"
 #include "wire/address_text.h"
 
@@ -24,11 +25,7 @@ std::string_view type_of(const host::QueuePairRow& row) {
   }
 }
 
-std::string_view state_of(const host::QueuePairRow& row) {
-  static constexpr std::array<std::string_view, 7> kStates{"RESET", "INIT", "RTR", "RTS",
-                                                           "SQD",   "SQE",  "ERR"};
-  return row.state < kStates.size() ? kStates[row.state] : "unknown";
-}
+std::string_view state_of(const host::QueuePairRow& row) { return qp::state_name(row.state); }
 
 std::string_view control_of(const host::QueuePairRow& row) {
   const size_t control = row.congestion_control;

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/counters/hdr_buckets.h"
+
 namespace uroce::client {
 
 /// Counts of durations in buckets whose width is at most 1/64 of their value: no allocation and the same few
@@ -30,16 +32,12 @@ class Histogram {
   template <typename Function>
   void for_each(const Function& function) const {
     for (size_t bucket = 0; bucket < kBuckets; ++bucket)
-      if (buckets_[bucket] != 0) function(highest_in(bucket), buckets_[bucket]);
+      if (buckets_[bucket] != 0) function(Buckets::highest_in(bucket), buckets_[bucket]);
   }
 
  private:
-  static constexpr unsigned kSubBits = 6;
-  // Values below 2^(kSubBits+1) have a bucket of their own; each further power of two has 2^kSubBits buckets.
-  static constexpr size_t kBuckets = (64 - kSubBits + 1) << kSubBits;
-
-  static size_t bucket_of(uint64_t value);
-  static uint64_t highest_in(size_t bucket);
+  using Buckets = HdrBuckets<6>;
+  static constexpr size_t kBuckets = Buckets::count(64);
 
   std::array<uint64_t, kBuckets> buckets_{};
   uint64_t count_ = 0;

@@ -33,7 +33,7 @@ struct OrderedFault {
   uint32_t not_passed_on = 0;
   Counts ended{};  // of programs that have ended
 
-  [[nodiscard]] faults::RuleState state(Instant now) const { return faults::state_after(rule, now - since); }
+  [[nodiscard]] faults::FaultState state(Instant now) const { return faults::state_after(rule, now - since); }
   /// The rule with what is left of its time, for a program that hears of it now; null: it is over.
   [[nodiscard]] std::optional<faults::Rule> rule_left(Instant now) const {
     return faults::left_after(rule, now - since);

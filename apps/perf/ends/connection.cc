@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <random>
 
-#include "client/failure.h"
+#include "apps/perf/ends/objects.h"
 
 namespace uroce::perf {
 namespace {
@@ -23,11 +23,6 @@ uint32_t random_psn() {
 }
 
 }  // namespace
-
-int access_for(const client::VerbsDevice& device) {
-  return IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-         (device.has_atomics() ? IBV_ACCESS_REMOTE_ATOMIC : 0);
-}
 
 ibv_wr_opcode opcode_of(Service service, Operation operation) {
   switch (operation) {
@@ -165,6 +160,24 @@ void Connection::connect_unreliably(uint64_t size_max) {
   if (!way_)
     throw client::failed(
         fmt::format("ibv_create_ah on {}, peer {}", device_.name, client::text_of(peer_.gid)), errno);
+}
+
+void Connection::post_receives(uint64_t id, std::span<ibv_sge> segments) const {
+  std::array<ibv_recv_wr, kBatchMax> requests;
+  for (size_t i = 0; i < segments.size(); ++i)
+    requests[i] = {.wr_id = kReceiveMark | id,
+                   .next = i + 1 < segments.size() ? &requests[i + 1] : nullptr,
+                   .sg_list = &segments[i],
+                   .num_sge = 1};
+  ibv_recv_wr* bad = nullptr;
+  if (const int error = ibv_post_recv(queue_pair(), requests.data(), &bad))
+    throw client::failed("ibv_post_recv on " + device_.name, error);
+}
+
+client::Failure Connection::failure_of(const std::string& what, const ibv_wc& completion) const {
+  return client::Failure(fmt::format(
+      "{} on {}, peer {}: {} (status {}, vendor error {:#x})", what, device_.name, client::text_of(peer_.gid),
+      ibv_wc_status_str(completion.status), static_cast<int>(completion.status), completion.vendor_err));
 }
 
 void Connection::aim(ibv_send_wr& request) const {

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <span>
+#include <string>
 
 #include "apps/perf/plan/plan.h"
+#include "client/failure.h"
 #include "client/verbs_device.h"
 #include "client/verbs_objects.h"
 
@@ -23,8 +25,9 @@ struct Address {
 };
 
 inline constexpr uint32_t kDatagramHeader = sizeof(ibv_grh);  // in front of a message of UD
+inline constexpr uint32_t kBatchMax = 16;                     // requests posted by one call
+inline constexpr uint64_t kReceiveMark = uint64_t{1} << 63;   // in the wr_id of receives
 
-int access_for(const client::VerbsDevice& device);
 /// On UC a WRITE has immediate data: the receiver counts what arrives.
 ibv_wr_opcode opcode_of(Service service, Operation operation);
 
@@ -51,6 +54,10 @@ class Connection {
   void connect(const Address& peer, uint64_t size_max);
   /// UD says in each request where it goes.
   void aim(ibv_send_wr& request) const;
+  /// In one call, kBatchMax at most; the wr_id of each is `id` with kReceiveMark.
+  void post_receives(uint64_t id, std::span<ibv_sge> segments) const;
+  /// Names what failed, and where it went.
+  [[nodiscard]] client::Failure failure_of(const std::string& what, const ibv_wc& completion) const;
 
  private:
   [[nodiscard]] ibv_ah_attr way_to_peer() const;

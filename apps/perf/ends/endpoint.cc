@@ -4,24 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 
-#include "client/failure.h"
+#include "apps/perf/ends/objects.h"
 
 namespace uroce::perf {
-namespace {
-
-constexpr size_t kPage = 4096;
-
-client::Buffer allocate(uint64_t bytes) {
-  auto* memory = static_cast<std::byte*>(std::aligned_alloc(kPage, (bytes + kPage - 1) / kPage * kPage));
-  if (memory == nullptr) throw client::Failure(fmt::format("no memory for a buffer of {} bytes", bytes));
-  std::memset(memory, 0, bytes);
-  return client::Buffer(memory);
-}
-
-}  // namespace
 
 Endpoint::Endpoint(const client::DeviceChoice& choice, const Plan& plan)
     : device_(client::VerbsDevice::open(choice)),
@@ -30,22 +16,12 @@ Endpoint::Endpoint(const client::DeviceChoice& choice, const Plan& plan)
       send_depth_(plan.depth),
       receive_depth_(std::max(2 * plan.depth, 2 * kBatchMax)),
       area_bytes_(area_bytes_for(plan)),
-      buffer_(allocate(2 * area_bytes_)) {
-  const auto requests_max = static_cast<uint32_t>(device_.limits.max_qp_wr);
-  if (send_depth_ > requests_max) {
-    throw client::Failure(
-        fmt::format("--depth {}: {} holds {} requests per queue", send_depth_, device_.name, requests_max));
-  }
-  receive_depth_ = std::min(receive_depth_, requests_max);
-  domain_.reset(ibv_alloc_pd(device_.context.get()));
-  if (!domain_) throw client::failed("ibv_alloc_pd on " + device_.name, errno);
-  region_.reset(ibv_reg_mr(domain_.get(), buffer_.get(), 2 * area_bytes_, access_for(device_)));
-  if (!region_)
-    throw client::failed(fmt::format("ibv_reg_mr of {} bytes on {}", 2 * area_bytes_, device_.name), errno);
-  const auto entries = static_cast<int>(send_depth_ + receive_depth_);
-  completions_.reset(ibv_create_cq(device_.context.get(), entries, nullptr, nullptr, 0));
-  if (!completions_)
-    throw client::failed(fmt::format("ibv_create_cq of {} entries on {}", entries, device_.name), errno);
+      buffer_(zeroed(2 * area_bytes_)) {
+  expect_room(device_, send_depth_);
+  receive_depth_ = std::min(receive_depth_, static_cast<uint32_t>(device_.limits.max_qp_wr));
+  domain_ = domain_on(device_);
+  region_ = region_on(device_, domain_.get(), buffer_, 2 * area_bytes_);
+  completions_ = completions_on(device_, send_depth_ + receive_depth_);
 }
 
 void Endpoint::begin_round(const Layout& layout) {
@@ -135,25 +111,15 @@ void Endpoint::post_list(ibv_send_wr* requests, Operation operation) {
 }
 
 void Endpoint::post_receives(uint64_t first, uint32_t count) {
-  std::array<ibv_recv_wr, kBatchMax> requests;
   std::array<ibv_sge, kBatchMax> segments;
   const uint64_t local = reinterpret_cast<uint64_t>(buffer_.get()) + area_bytes_;
   const uint32_t header = service_ == Service::kUd ? kDatagramHeader : 0;
-  const uint32_t key = region_->lkey;
   Offsets offsets(layout_, first);
-  for (uint32_t i = 0; i < count; ++i) {
+  for (uint32_t i = 0; i < count; ++i)
     segments[i] = {.addr = local + offsets.next() - header,
                    .length = static_cast<uint32_t>(layout_.size) + header,
-                   .lkey = key};
-    requests[i] = {.wr_id = kReceiveMark,
-                   .next = i + 1 < count ? &requests[i + 1] : nullptr,
-                   .sg_list = &segments[i],
-                   .num_sge = 1};
-  }
-  ibv_recv_wr* bad = nullptr;
-  if (const int error = ibv_post_recv(connection_->queue_pair(), requests.data(), &bad)) {
-    throw client::failed("ibv_post_recv on " + device_.name, error);
-  }
+                   .lkey = region_->lkey};
+  connection_->post_receives(0, std::span(segments).first(count));
 }
 
 Completions Endpoint::poll() {
@@ -163,8 +129,12 @@ Completions Endpoint::poll() {
   Completions completions;
   for (int i = 0; i < count; ++i) {
     const ibv_wc& completion = found[static_cast<size_t>(i)];
-    if (completion.status != IBV_WC_SUCCESS) throw_completion(completion);
-    if ((completion.wr_id & kReceiveMark) == 0) {
+    const bool receive = (completion.wr_id & kReceiveMark) != 0;
+    if (completion.status != IBV_WC_SUCCESS)
+      throw connection_->failure_of(
+          fmt::format("{} of {}", receive ? "receive" : name_of(last_operation_), size_text(layout_.size)),
+          completion);
+    if (!receive) {
       completions.sent += completion.wr_id;
     } else {
       note_arrival(completion, completions);
@@ -184,15 +154,6 @@ void Endpoint::note_arrival(const ibv_wc& completion, Completions& completions) 
   if (!reliable)
     completions.arrivals[completions.received] = {.number = ntohl(completion.imm_data), .empty = empty};
   ++completions.received;
-}
-
-void Endpoint::throw_completion(const ibv_wc& completion) const {
-  const bool receive = (completion.wr_id & kReceiveMark) != 0;
-  throw client::Failure(fmt::format("{} of {} on {}, peer {}: {} (status {}, vendor error {:#x})",
-                                    receive ? "receive" : name_of(last_operation_), size_text(layout_.size),
-                                    device_.name, client::text_of(connection_->peer().gid),
-                                    ibv_wc_status_str(completion.status), static_cast<int>(completion.status),
-                                    completion.vendor_err));
 }
 
 }  // namespace uroce::perf

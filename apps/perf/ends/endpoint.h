@@ -31,9 +31,6 @@ struct Completions {
 /// failure throws. One thread.
 class Endpoint {
  public:
-  /// Messages posted by one call at most.
-  static constexpr uint32_t kBatchMax = 16;
-
   Endpoint(const client::DeviceChoice& choice, const Plan& plan);
 
   [[nodiscard]] const client::VerbsDevice& device() const { return device_; }
@@ -64,12 +61,9 @@ class Endpoint {
   Completions poll();
 
  private:
-  static constexpr uint64_t kReceiveMark = uint64_t{1} << 63;
-
   void forget_completions();
   void post_list(ibv_send_wr* requests, Operation operation);
   void note_arrival(const ibv_wc& completion, Completions& completions) const;
-  [[noreturn]] void throw_completion(const ibv_wc& completion) const;
 
   client::VerbsDevice device_;
   Plan plan_;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "apps/perf/measurement/measurement.h"
 #include "client/failure.h"
 
 namespace uroce::perf {
@@ -21,10 +22,6 @@ std::string answer_of(const Round& round) {
 }
 
 uint64_t nanoseconds(Clock::duration time) { return static_cast<uint64_t>(time.count()); }
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 /// Tells when one of equal parts of a phase is over, by messages or by time, as the phase ends.
 class Slices {
@@ -93,7 +90,7 @@ void Initiator::begin(uint64_t seed) {
 
 void Initiator::replenish(uint64_t received) {
   while (received != 0) {
-    const auto count = static_cast<uint32_t>(std::min<uint64_t>(received, Endpoint::kBatchMax));
+    const auto count = static_cast<uint32_t>(std::min<uint64_t>(received, kBatchMax));
     endpoint_.post_receives(receives_posted_, count);
     receives_posted_ += count;
     received -= count;
@@ -126,11 +123,14 @@ void Initiator::post_batches(uint64_t batch, uint64_t window, uint64_t end) {
   }
 }
 
-/// No more under way than the other end has receives for: it tells what it has seen, and silence means that
-/// what is under way, or the word of it, is lost.
-Stretch Initiator::stream_unreliably(const Stop& stop) {
-  const uint64_t window = std::min(round_.depth, round_.layout().slots);
-  const uint64_t batch = std::clamp<uint64_t>(window / 4, 1, Endpoint::kBatchMax);
+/// A message of a reliable service settles when it completes. Of an unreliable one no more are under way than
+/// the other end has receives for: it tells what it has seen, and silence means that what is under way, or
+/// the word of it, is lost.
+Stretch Initiator::stream(const Stop& stop) {
+  const bool reliable = round_.reliable();
+  const uint64_t window = reliable ? round_.depth : std::min(round_.depth, round_.layout().slots);
+  // Quarters: the device always has work while the completion of a quarter is on its way.
+  const uint64_t batch = std::clamp<uint64_t>(window / 4, 1, kBatchMax);
   uint64_t end = stop.messages ? phase_.first + *stop.messages : UINT64_MAX;
   settled_ = posted_;
   client::Patience patience(answer_of(round_));
@@ -146,7 +146,9 @@ Stretch Initiator::stream_unreliably(const Stop& stop) {
     peer_.turn();
     if (found.sent != 0) patience.progressed();
     patience.waited();
-    if (settled_ != settled) {
+    if (reliable) {
+      settled_ = completed_;
+    } else if (settled_ != settled) {
       progress = Clock::now();
       silence.broken();
     } else if (silence.lasts()) {
@@ -157,41 +159,9 @@ Stretch Initiator::stream_unreliably(const Stop& stop) {
     rates.look(settled_ - phase_.first, now);
     if (!stop.messages && now - start >= stop.time) end = posted_;
   }
+  if (reliable) progress = Clock::now();
   return {.messages = posted_ - phase_.first,
           .seconds = std::chrono::duration<double>(progress - start).count(),
-          .rate_samples = rates.rates(),
-          .cpu = cpu.used()};
-}
-
-Stretch Initiator::stream(const Stop& stop) {
-  if (!round_.reliable()) return stream_unreliably(stop);
-  // Quarters: the device always has work while the completion of a quarter is on its way.
-  const uint64_t batch = std::clamp<uint64_t>(round_.depth / 4, 1, Endpoint::kBatchMax);
-  const uint64_t end_at_most = stop.messages ? phase_.first + *stop.messages : UINT64_MAX;
-  client::Patience patience(answer_of(round_));
-  const CpuMeter cpu;
-  const auto start = Clock::now();
-  RateSamples rates(stop, start);
-  bool posting = true;
-  for (uint64_t turn = 0; posting || completed_ < posted_; ++turn) {
-    while (posting && posted_ - completed_ + batch <= round_.depth && posted_ < end_at_most) {
-      const auto count = static_cast<uint32_t>(std::min(batch, end_at_most - posted_));
-      endpoint_.post(round_.operation, posted_, count);
-      posted_ += count;
-    }
-    const Completions found = poll();
-    peer_.turn();
-    if (found.sent != 0) patience.progressed();
-    patience.waited();
-    if (posted_ >= end_at_most) posting = false;
-    if (turn % kTurnsBetweenLooks != 0 || !posting) continue;
-    const auto now = Clock::now();
-    rates.look(completed_ - phase_.first, now);
-    if (!stop.messages && now - start >= stop.time) posting = false;
-  }
-  const double seconds = seconds_since(start);
-  return {.messages = posted_ - phase_.first,
-          .seconds = seconds,
           .rate_samples = rates.rates(),
           .cpu = cpu.used()};
 }
@@ -256,16 +226,17 @@ Stretch Initiator::ping(const Stop& stop, RoundTrips& samples) {
     if (answered) ++samples.answered;
     if (answered && for_interval) samples.intervals.record(nanoseconds(now - began));
     if (slices.over(posted_ - phase_.first, now) && part.count() != 0) {
-      samples.p50_us.push_back(static_cast<double>(part.percentile(50)) / 1000);
-      samples.p99_us.push_back(static_cast<double>(part.percentile(99)) / 1000);
+      samples.p50_us.push_back(microseconds(part.percentile(50)));
+      samples.p99_us.push_back(microseconds(part.percentile(99)));
       samples.all.add(part);
       part.clear();
       now = Clock::now();
     }
   }
   samples.all.add(part);
-  const double seconds = seconds_since(start);
-  return {.messages = posted_ - phase_.first, .seconds = seconds, .cpu = cpu.used()};
+  return {.messages = posted_ - phase_.first,
+          .seconds = std::chrono::duration<double>(Clock::now() - start).count(),
+          .cpu = cpu.used()};
 }
 
 uint64_t Initiator::finish() {

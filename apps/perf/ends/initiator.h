@@ -64,7 +64,6 @@ class Initiator {
  private:
   using Clock = std::chrono::steady_clock;
 
-  Stretch stream_unreliably(const Stop& stop);
   void post_batches(uint64_t batch, uint64_t window, uint64_t end);
   void replenish(uint64_t received);
   Completions poll();
@@ -82,10 +81,11 @@ class Initiator {
   uint64_t received_there_ = 0;
   double peer_cpu_s_ = 0;
 
+  uint64_t settled_ = 0;  // messages that have come, or are lost
+
   // Unreliable services.
   Arrivals arrivals_;  // of pongs
   uint64_t receives_posted_ = 0;
-  uint64_t settled_ = 0;  // messages that have come, or are lost
 };
 
 }  // namespace uroce::perf

@@ -155,7 +155,7 @@ Round round_from(const nlohmann::json& json) {
               .size = number_from(json, "size", kSizeMax),
               .depth = static_cast<uint32_t>(number_from(json, "depth", kDepthMax)),
               .slots = static_cast<uint32_t>(number_from(json, "slots", kDepthMax)),
-              .receive_list = static_cast<uint32_t>(number_from(json, "receive_list", Endpoint::kBatchMax))};
+              .receive_list = static_cast<uint32_t>(number_from(json, "receive_list", kBatchMax))};
   if (round.size == 0) throw wrong_field("size");
   return round;
 }

@@ -16,6 +16,9 @@ class RemotePeer final : public Peer {
   void turn() override;
   Outcome finish(uint64_t end) override;
 
+  /// For what is none of a round.
+  [[nodiscard]] client::Channel& channel() { return channel_; }
+
   /// The last message: the server ends without an error.
   void part();
   /// The last message when this end failed.

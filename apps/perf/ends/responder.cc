@@ -23,8 +23,7 @@ Responder::Responder(Endpoint& endpoint, const Round& round)
                               ? endpoint_.receive_depth()
                               : std::min<uint64_t>(slots, endpoint_.receive_depth());
   while (receives_posted_ < wanted) {
-    const auto count =
-        static_cast<uint32_t>(std::min<uint64_t>(wanted - receives_posted_, Endpoint::kBatchMax));
+    const auto count = static_cast<uint32_t>(std::min<uint64_t>(wanted - receives_posted_, kBatchMax));
     endpoint_.post_receives(receives_posted_, count);
     receives_posted_ += count;
   }

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "apps/perf/ends/messages.h"
+#include "apps/perf/ends/remote_peer.h"
 #include "apps/perf/load/load_runner.h"
 #include "apps/perf/measurement/progress.h"
 #include "client/failure.h"
@@ -110,19 +110,16 @@ RampStep step_of(const LoadOutcome& outcome, const Load& load, double rate) {
 class Loads {
  public:
   explicit Loads(const Options& options) : options_(options), progress_(steps(), !options.quiet) {
-    for (const std::string& server : options.connect) {
-      servers_.push_back(client::Channel::connect(server));
-      servers_.back().send({{"plan", to_json(options.plan)}});
-      servers_.back().receive();
-    }
+    for (const std::string& server : options.connect)
+      servers_.emplace_back(client::Channel::connect(server), options.plan);
   }
 
   Report run() {
     try {
       for (const Load& load : options_.loads) run(load);
-      for (client::Channel& server : servers_) server.send({{"part", true}});
+      for (RemotePeer& server : servers_) server.part();
     } catch (const client::Failure& failure) {
-      tell(failure.what());
+      for (RemotePeer& server : servers_) server.tell(failure.what());
       throw;
     }
     return std::move(report_);
@@ -136,7 +133,7 @@ class Loads {
 
   void run(const Load& load) {
     std::vector<client::Channel*> channels;
-    for (client::Channel& server : servers_) channels.push_back(&server);
+    for (RemotePeer& server : servers_) channels.push_back(&server.channel());
     LoadRunner runner(options_, load, channels);
     describe(runner, load);
     if (options_.ramp) {
@@ -178,11 +175,8 @@ class Loads {
   }
 
   void describe(const LoadRunner& runner, const Load& load) {
+    name_ends(report_, runner.device(), runner.peer_gid());
     report_.service = options_.plan.service;
-    report_.machine = perf::describe(runner.device());
-    report_.device = runner.device().name;
-    report_.address = client::text_of(runner.device().gid);
-    report_.peer_address = client::text_of(runner.peer_gid());
     report_.path_mtu = runner.path_mtu();
     report_.depth = load.depth;
     report_.peer = servers_.empty() ? peer_choice_of(options_).name
@@ -194,19 +188,9 @@ class Loads {
                     load.spacing == Spacing::kPoisson ? ", Poisson arrivals" : "");
   }
 
-  void tell(const std::string& failure) noexcept {
-    for (client::Channel& server : servers_) {
-      try {
-        server.send({{"error", failure}});
-      } catch (...) {
-        // It is not there to be told.
-      }
-    }
-  }
-
   const Options& options_;
   Progress progress_;
-  std::vector<client::Channel> servers_;
+  std::vector<RemotePeer> servers_;
   Report report_;
 };
 

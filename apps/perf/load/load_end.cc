@@ -5,8 +5,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 
+#include "apps/perf/ends/objects.h"
 #include "client/failure.h"
 
 namespace uroce::perf {
@@ -23,12 +23,6 @@ bool has_receives(Service service, const Load& load) {
   });
 }
 
-client::ProtectionDomain domain_of(const client::VerbsDevice& device) {
-  client::ProtectionDomain domain(ibv_alloc_pd(device.context.get()));
-  if (!domain) throw client::failed("ibv_alloc_pd on " + device.name, errno);
-  return domain;
-}
-
 }  // namespace
 
 LoadEnd::LoadEnd(client::VerbsDevice& device, const Plan& plan, const Load& load)
@@ -40,21 +34,15 @@ LoadEnd::LoadEnd(client::VerbsDevice& device, const Plan& plan, const Load& load
       has_receives_(perf::has_receives(plan.service, load)),
       batch_(1),
       receive_depth_(has_receives_ ? std::clamp(2 * load.depth, 2 * kBatchMax, kReceiveDepthMax) : 1),
-      domain_(domain_of(device)),
+      domain_(domain_on(device)),
       memory_(device, domain_.get(), plan, load, receive_depth_),
       flows_(load.queue_pairs),
       outstanding_(size_t{load.queue_pairs} * load.depth),
       room_(outstanding_.size()) {
-  const auto requests_max = static_cast<uint32_t>(device_.limits.max_qp_wr);
-  if (std::max(load.depth, receive_depth_) > requests_max)
-    throw client::Failure(
-        fmt::format("--depth {}: {} holds {} requests per queue", load.depth, device_.name, requests_max));
+  expect_room(device_, std::max(load.depth, receive_depth_));
   if (has_atomics_ && !device_.has_atomics()) throw client::Failure(device_.name + " has no atomics");
-  const auto entries =
-      static_cast<int>(load.queue_pairs * (load.depth + (has_receives_ ? receive_depth_ : 0)));
-  completions_.reset(ibv_create_cq(device_.context.get(), entries, nullptr, nullptr, 0));
-  if (!completions_)
-    throw client::failed(fmt::format("ibv_create_cq of {} entries on {}", entries, device_.name), errno);
+  completions_ =
+      completions_on(device_, load.queue_pairs * (load.depth + (has_receives_ ? receive_depth_ : 0)));
   connections_.reserve(load.queue_pairs);
   for (uint32_t i = 0; i < load.queue_pairs; ++i)
     connections_.emplace_back(device_, plan,
@@ -135,10 +123,7 @@ void LoadEnd::poll() {
     const ibv_wc& one = found[static_cast<size_t>(i)];
     const auto flow = static_cast<uint32_t>(one.wr_id);
     if (one.status != IBV_WC_SUCCESS)
-      throw client::Failure(
-          fmt::format("queue pair {} on {}, peer {}: {} (status {}, vendor error {:#x})", one.qp_num,
-                      device_.name, client::text_of(connections_[flow].peer().gid),
-                      ibv_wc_status_str(one.status), static_cast<int>(one.status), one.vendor_err));
+      throw connections_[flow].failure_of(fmt::format("queue pair {}", one.qp_num), one);
     if ((one.wr_id & kReceiveMark) != 0) {
       ++received;
       if (++flows_[flow].receives_used == kBatchMax) {
@@ -270,22 +255,14 @@ void LoadEnd::fill(ibv_send_wr& request, ibv_sge& segment, uint32_t flow, const 
 }
 
 void LoadEnd::post_receives(uint32_t flow, uint32_t count) {
-  std::array<ibv_recv_wr, kBatchMax> requests;
   std::array<ibv_sge, kBatchMax> segments;
   const uint32_t header = service_ == Service::kUd ? kDatagramHeader : 0;
   const uint64_t size = std::ranges::max_element(load_.mix, {}, &MixPart::size)->size;
-  for (uint32_t i = 0; i < count; ++i) {
+  for (uint32_t i = 0; i < count; ++i)
     segments[i] = {.addr = memory_.receive(receives_posted_++) - header,
                    .length = static_cast<uint32_t>(size) + header,
                    .lkey = memory_.key()};
-    requests[i] = {.wr_id = kReceiveMark | flow,
-                   .next = i + 1 < count ? &requests[i + 1] : nullptr,
-                   .sg_list = &segments[i],
-                   .num_sge = 1};
-  }
-  ibv_recv_wr* bad = nullptr;
-  if (const int error = ibv_post_recv(connections_[flow].queue_pair(), requests.data(), &bad))
-    throw client::failed("ibv_post_recv on " + device_.name, error);
+  connections_[flow].post_receives(flow, std::span(segments).first(count));
 }
 
 LoadClaims LoadEnd::claims() const { return claims_; }

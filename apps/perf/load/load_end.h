@@ -58,9 +58,6 @@ class LoadEnd {
     uint32_t receives_used = 0;
   };
 
-  static constexpr uint64_t kReceiveMark = uint64_t{1} << 63;
-  static constexpr uint32_t kBatchMax = 16;
-
   void poll();
   void completed(uint32_t flow, uint32_t count, int64_t now);
   void note(const Outstanding& message, int64_t now);

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 
+#include "apps/perf/ends/objects.h"
 #include "apps/perf/plan/layout.h"
 #include "client/failure.h"
 #include "client/pattern.h"
@@ -34,11 +34,8 @@ LoadMemory::LoadMemory(const client::VerbsDevice& device, ibv_pd* domain, const 
   fetched_ = 2 * area_ + whole_pages(load.queue_pairs * 8u);
   receives_ = fetched_ + whole_pages(load.queue_pairs * 8u);
   bytes_ = receives_ + whole_pages(receive_slots_ * stride_);
-  buffer_.reset(static_cast<std::byte*>(std::aligned_alloc(kPageBytes, bytes_)));
-  if (!buffer_) throw client::Failure(fmt::format("no memory for a buffer of {} bytes", bytes_));
-  std::memset(buffer_.get(), 0, bytes_);
-  region_.reset(ibv_reg_mr(domain, buffer_.get(), bytes_, access_for(device)));
-  if (!region_) throw client::failed(fmt::format("ibv_reg_mr of {} bytes on {}", bytes_, device.name), errno);
+  buffer_ = zeroed(bytes_);
+  region_ = region_on(device, domain, buffer_, bytes_);
 }
 
 void LoadMemory::tell(Address& address) const {

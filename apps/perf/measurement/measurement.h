@@ -112,4 +112,12 @@ struct Report {
   std::vector<Ramp> ramps;
 };
 
+/// Tells the report of the devices and addresses of both ends.
+inline void name_ends(Report& report, const client::VerbsDevice& device, const ibv_gid& peer) {
+  report.machine = describe(device);
+  report.device = device.name;
+  report.address = client::text_of(device.gid);
+  report.peer_address = client::text_of(peer);
+}
+
 }  // namespace uroce::perf

@@ -22,36 +22,25 @@ struct Named {
   const std::vector<double>* rates = nullptr;
 };
 
-/// What has distributions. Of many sizes the first ones: a plot with all of them shows none.
-std::vector<Named> distributions_of(const Report& report) {
+/// The distributions or courses that have samples. Of many sizes only the first ones: a plot with all of them
+/// shows none.
+template <typename Is>
+std::vector<Named> named_of(const Report& report, const Is& is) {
   std::vector<Named> all;
-  for (const Measurement& one : report.measurements) {
-    if (one.latency && one.latency->histogram.count() != 0)
-      all.push_back({.name = fmt::format("{} {}", name_of(one.operation), size_text(one.size)),
-                     .latency = &one.latency->histogram});
-  }
-  for (const LoadFigures& one : report.loads) {
-    if (one.latency.count() != 0)
-      all.push_back({.name = one.text + (one.back ? ", back" : ""), .latency = &one.latency});
-  }
+  for (const Measurement& one : report.measurements)
+    all.push_back({.name = fmt::format("{} {}", name_of(one.operation), size_text(one.size)),
+                   .latency = one.latency ? &one.latency->histogram : nullptr,
+                   .rates = one.bandwidth ? &one.bandwidth->rate_samples : nullptr});
+  for (const LoadFigures& one : report.loads)
+    all.push_back(
+        {.name = one.text + (one.back ? ", back" : ""), .latency = &one.latency, .rates = &one.rate_samples});
+  std::erase_if(all, [&](const Named& one) { return !is(one); });
   all.resize(std::min(all.size(), kSeriesMax));
   return all;
 }
 
-std::vector<Named> courses_of(const Report& report) {
-  std::vector<Named> all;
-  for (const Measurement& one : report.measurements) {
-    if (one.bandwidth && one.bandwidth->rate_samples.size() > 1)
-      all.push_back({.name = fmt::format("{} {}", name_of(one.operation), size_text(one.size)),
-                     .rates = &one.bandwidth->rate_samples});
-  }
-  for (const LoadFigures& one : report.loads) {
-    if (one.rate_samples.size() > 1)
-      all.push_back({.name = one.text + (one.back ? ", back" : ""), .rates = &one.rate_samples});
-  }
-  all.resize(std::min(all.size(), kSeriesMax));
-  return all;
-}
+bool is_distribution(const Named& one) { return one.latency != nullptr && one.latency->count() != 0; }
+bool is_course(const Named& one) { return one.rates != nullptr && one.rates->size() > 1; }
 
 /// Shares of eighths of an octave.
 Series histogram_series(const Named& one, size_t colour) {
@@ -98,7 +87,7 @@ std::string plots_of_distributions(const Report& report) {
                     .series = {},
                     .x_label = "percentile",
                     .x = Scale::kNines};
-  for (const Named& one : distributions_of(report)) {
+  for (const Named& one : named_of(report, is_distribution)) {
     histogram.series.push_back(histogram_series(one, histogram.series.size()));
     percentiles.series.push_back(percentile_series(one, percentiles.series.size()));
   }
@@ -112,7 +101,7 @@ std::string plot_of_courses(const Report& report) {
               .x_label = "part of the time, percent",
               .x = Scale::kLinear,
               .y = Scale::kLinear};
-  for (const Named& one : courses_of(report)) {
+  for (const Named& one : named_of(report, is_course)) {
     Series series{.name = one.name, .colour = chart.series.size(), .points = {}};
     const auto parts = static_cast<double>(one.rates->size());
     for (size_t i = 0; i < one.rates->size(); ++i)

@@ -10,17 +10,10 @@
 #include <vector>
 
 #include "engine/platform/log.h"
+#include "qp/attributes/state_name.h"
 #include "wire/address_text.h"
 
 namespace uroce::engine {
-namespace {
-
-std::string_view name_of(qp::State state) {
-  static constexpr std::array<std::string_view, 7> kNames{"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
-  return kNames[static_cast<size_t>(state)];
-}
-
-}  // namespace
 
 void write_notice(std::string_view device, const qp::Notice& notice) {
   const std::string peer = notice.address == Gid{} ? std::string() : wire::to_text(notice.address);
@@ -28,10 +21,11 @@ void write_notice(std::string_view device, const qp::Notice& notice) {
   std::vector<LogField> fields{{"device", device}, {"queue_pair", uint64_t{notice.queue_pair.value}}};
   std::string line = fmt::format("{}: queue pair {:#x}: ", device, notice.queue_pair.value);
   if (notice.kind == qp::Notice::Kind::kState) {
-    line += fmt::format("{} to {}{}", name_of(notice.from), name_of(notice.to),
-                        notice.key != MemoryKey{} ? "," : "");
-    fields.push_back({"from", name_of(notice.from)});
-    fields.push_back({"to", name_of(notice.to)});
+    const std::string_view from = qp::state_name(static_cast<size_t>(notice.from));
+    const std::string_view to = qp::state_name(static_cast<size_t>(notice.to));
+    line += fmt::format("{} to {}{}", from, to, notice.key != MemoryKey{} ? "," : "");
+    fields.push_back({"from", from});
+    fields.push_back({"to", to});
   } else {
     line += "invalidated";
   }

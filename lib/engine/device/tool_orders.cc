@@ -24,18 +24,6 @@ constexpr int64_t kLookForCapturerNs = 200'000'000;
 
 static_assert(host::kOrderedFaultsMax == faults::kRulesMax);
 
-host::FaultState state_shown(faults::RuleState state) {
-  switch (state) {
-    case faults::RuleState::kWaiting:
-      return host::FaultState::kWaiting;
-    case faults::RuleState::kActive:
-      return host::FaultState::kActive;
-    case faults::RuleState::kOver:
-      break;
-  }
-  return host::FaultState::kOver;
-}
-
 Error no_queue_pair(const host::Scope& scope) {
   return {ENOENT, fmt::format("qp: there is no queue pair {}", scope.queue_pair.value_or(QpNumber{}).value)};
 }
@@ -259,7 +247,7 @@ void ToolOrders::list_faults(host::OrdersMemory& memory) const {
     for (const MetFaults::Report& report : device->faults()) reports.push_back(report);
   for (const Ordered& fault : faults_) {
     host::FaultShown& shown = memory.faults[memory.faults_shown++];
-    shown = {.id = fault.id, .state = state_shown(faults::state_after(fault.rule, now - fault.since))};
+    shown = {.id = fault.id, .state = faults::state_after(fault.rule, now - fault.since)};
     host::set_text(shown.rule, faults::to_text(fault.rule));
     for (const MetFaults::Report& report : reports)
       for (size_t i = 0; report.rule.id == fault.id && i < shown.counts.size(); ++i)
