@@ -72,7 +72,7 @@ void write_counters_of(const Device& device) {
   write_log(LogLevel::kInfo, "uroce", line, fields);
 }
 
-/// Whoever sits at a terminal sees why something failed; any other standard error is the program's own.
+/// A terminal shows why something failed; any other standard error is the program's own.
 bool logs_failures(std::string_view log_level) {
   return log_level == "info" || log_level == "debug" ||
          (log_level == "warning" && isatty(STDERR_FILENO) == 1);
