@@ -7,6 +7,7 @@
 #include <cctype>
 #include <cerrno>
 #include <charconv>
+#include <cstring>
 #include <optional>
 
 namespace uroce::launch {
@@ -121,6 +122,40 @@ constexpr std::array kExplanations = std::to_array<Explanation>({
      "quotas of [service]"},
 });
 
+/// What ibv_wc_status_str of rdma-core says, and so most programs print, by number.
+constexpr std::array<std::string_view, 24> kStatusTexts{
+    "success",
+    "local length error",
+    "local QP operation error",
+    "local EE context operation error",
+    "local protection error",
+    "Work Request Flushed Error",
+    "memory management operation error",
+    "bad response error",
+    "local access error",
+    "remote invalid request error",
+    "remote access error",
+    "remote operation error",
+    "transport retry counter exceeded",
+    "RNR retry counter exceeded",
+    "local RDD violation error",
+    "remote invalid RD request",
+    "aborted error",
+    "invalid EE context number",
+    "invalid EE context state",
+    "fatal error",
+    "response timeout error",
+    "general error",
+    "TM error",
+    "TM software rendezvous",
+};
+
+/// What programs print for it, as libibverbs or the C library says it.
+std::string_view printed(const Explanation& one) {
+  return one.kind == Kind::kCompletionStatus ? kStatusTexts[static_cast<size_t>(one.number)]
+                                             : std::string_view(strerrordesc_np(one.number));
+}
+
 std::string in_capitals(std::string_view word) {
   std::string text(word);
   for (char& c : text) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
@@ -150,11 +185,13 @@ std::vector<Explanation> find_explanations(std::string_view word) {
   std::vector<Explanation> found;
   for (const Explanation& one : kExplanations) {
     constexpr std::string_view kPrefix = "IBV_WC_";
-    const bool shortened = one.name.starts_with(kPrefix) && one.name.substr(kPrefix.size()) == name;
+    const bool prefixed = one.name.starts_with(kPrefix);
+    const std::string_view stem = prefixed ? one.name.substr(kPrefix.size()) : std::string_view();
+    const bool shortened = prefixed && (stem == name || stem == name + "_ERR");
     // A negative number is an errno as functions return it.
     const bool by_number =
         number && (one.number == *number || (one.kind == Kind::kErrno && one.number == -*number));
-    if (one.name == name || shortened || by_number) found.push_back(one);
+    if (one.name == name || shortened || by_number || in_capitals(printed(one)) == name) found.push_back(one);
   }
   return found;
 }
@@ -164,8 +201,11 @@ int explain(const std::vector<std::string>& words) {
     for (const Explanation& one : kExplanations) fmt::print("{:>4} {}\n", one.number, one.name);
     return 0;
   }
+  // A sentence need not be quoted.
+  const std::string sentence = fmt::format("{}", fmt::join(words, " "));
+  const bool is_sentence = words.size() > 1 && !find_explanations(sentence).empty();
   int status = 0;
-  for (const std::string& word : words) {
+  for (const std::string& word : is_sentence ? std::vector{sentence} : words) {
     const std::vector<Explanation> found = find_explanations(word);
     for (const Explanation& one : found) print(one);
     if (!found.empty()) continue;

@@ -21,7 +21,8 @@ struct Explanation {
 /// Every completion status, by number, then the errnos that verbs and rdma_cm fail with.
 std::span<const Explanation> explanations();
 
-/// All that `word` may stand for: a name in any case, with or without "IBV_WC_", or a number.
+/// All that `word` may stand for, in any case: a name, with or without "IBV_WC_" and "_ERR", a number, or the
+/// text that programs print for it ("transport retry counter exceeded").
 std::vector<Explanation> find_explanations(std::string_view word);
 
 /// `uroce explain WORD...`: prints them, or without a word the names of all. The exit status: 1 after one

@@ -138,6 +138,10 @@ class Manual(unittest.TestCase):
             self.assertTrue(explain(f"-{number}").stdout.startswith(f"{name} (errno {number})\n"))
         self.assertEqual(explain("12").stdout.count("\n  Look at: "), 2, "a status and ENOMEM")
         self.assertTrue(explain("retry_exc_err").stdout.startswith("IBV_WC_RETRY_EXC_ERR"))
+        for text, name in (("transport retry counter exceeded", "IBV_WC_RETRY_EXC_ERR"), ("RETRY_EXC", "IBV_WC_RETRY_EXC_ERR"),
+                           ("remote access error", "IBV_WC_REM_ACCESS_ERR"), ("Cannot allocate memory", "ENOMEM")):
+            self.assertTrue(explain(text).stdout.startswith(f"{name} ("))
+            self.assertEqual(explain(*text.split()).stdout, explain(text).stdout)
         for word in ("999", "IBV_WC_", "nothing", ""):
             said = explain(word)
             self.assertEqual((said.returncode, said.stdout), (1, ""))

@@ -72,6 +72,12 @@ void write_counters_of(const Device& device) {
   write_log(LogLevel::kInfo, "uroce", line, fields);
 }
 
+/// A terminal shows why something failed; any other standard error is the program's own.
+bool logs_failures(std::string_view log_level) {
+  return log_level == "info" || log_level == "debug" ||
+         (log_level == "warning" && isatty(STDERR_FILENO) == 1);
+}
+
 /// One line about what a device does without; for tools alone it is not refused.
 void warn(const Status& status, std::string_view log_level, std::string_view consequence) {
   if (status || log_level == "none" || log_level == "error") return;
@@ -114,7 +120,10 @@ Result<std::shared_ptr<DeviceGroup>> DeviceGroup::open(const Configuration& conf
   group->log_counters_ = configuration.log_counters;
   set_log_format(configuration.log_format);
   const std::string log_level = log_level_in_force(configuration.log_level);
-  warn(group->statistics_.make(members.size(), configuration.pollers_per_device, log_level), log_level,
+  const bool failures = logs_failures(log_level);
+  set_failures_logged(failures);
+  const std::string_view notices = failures && log_level == "warning" ? "info" : log_level;
+  warn(group->statistics_.make(members.size(), configuration.pollers_per_device, notices), log_level,
        "tools see no counters of this process");
   OpenGroups& open = open_groups();
   {

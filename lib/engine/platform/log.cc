@@ -17,6 +17,7 @@ namespace uroce::engine {
 namespace {
 
 std::atomic<LogFormat> format_in_force = LogFormat::kText;
+std::atomic<bool> failures_wanted = false;
 
 /// A JSON string of ASCII alone; bytes that are no UTF-8 become the replacement character.
 std::string json_quoted(std::string_view text) {
@@ -63,6 +64,16 @@ void set_log_format(LogFormat format) {
 LogFormat log_format() {
   // Relaxed: as above.
   return format_in_force.load(std::memory_order_relaxed);
+}
+
+void set_failures_logged(bool logged) {
+  // Relaxed: as above.
+  failures_wanted.store(logged, std::memory_order_relaxed);
+}
+
+bool failures_logged() {
+  // Relaxed: as above.
+  return failures_wanted.load(std::memory_order_relaxed);
 }
 
 std::string json_line(std::string_view time, LogLevel level, std::string_view origin,

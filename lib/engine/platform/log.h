@@ -23,6 +23,11 @@ struct LogField {
 void set_log_format(LogFormat format);
 [[nodiscard]] LogFormat log_format();
 
+/// Whether refused calls and failed queue pairs are worth a line: from "info" on, and at "warning" when
+/// standard error is a terminal. Set when devices are opened. Thread-safe.
+void set_failures_logged(bool logged);
+[[nodiscard]] bool failures_logged();
+
 /// One line on standard error, in one call, so that those of two processes do not mix. As text it is "ORIGIN:
 /// MESSAGE"; as JSON an object with time, level, origin, pid, message and the fields. Of more than a hundred
 /// in a second the rest is counted, and the next line that is written says how many. Control path;

@@ -26,6 +26,8 @@ FileIdentity identity_of(int descriptor) {
 // Taken when the library is loaded.
 const FileIdentity at_load = identity_of(STDERR_FILENO);
 
+}  // namespace
+
 bool is_for_messages() {
   struct stat status {};
   if (fstat(STDERR_FILENO, &status) != 0) return false;
@@ -33,8 +35,6 @@ bool is_for_messages() {
   if (S_ISCHR(status.st_mode)) return true;
   return S_ISREG(status.st_mode) && (fcntl(STDERR_FILENO, F_GETFL) & O_APPEND) != 0;
 }
-
-}  // namespace
 
 StandardStreamsReserved::StandardStreamsReserved() {
   for (;;) {

@@ -20,10 +20,13 @@ class StandardStreamsReserved {
   std::array<bool, 3> held_{};
 };
 
-/// One line on standard error: the reason behind the errno that the application gets. It is kept to ourselves
-/// when descriptor 2 seems to be something else by now, a file or connection that got the number of a closed
-/// one: standard error is what was there when the library was loaded, a terminal, or a log that is appended
-/// to. `device`: that it is about, if it is about one.
+/// Whether standard error still takes lines. Not when descriptor 2 seems to be something else by now, a file
+/// or a connection that got the number of a closed one: standard error is what was there when the library was
+/// loaded, a terminal, or a log that is appended to.
+bool is_for_messages();
+
+/// One line on standard error, if that takes lines: the reason behind the errno that the application gets.
+/// `device`: that it is about, if it is about one.
 void complain(const std::string& message, std::string_view device = {});
 
 }  // namespace uroce::verbs

@@ -8,6 +8,7 @@
 #include "verbs/calls/call_guard.h"
 #include "verbs/calls/export.h"
 #include "verbs/calls/objects.h"
+#include "verbs/calls/refusal.h"
 #include "verbs/posting/requests.h"
 #include "wire/service_level.h"
 
@@ -37,7 +38,7 @@ ibv_ah* create_ah(ibv_pd* pd, const ibv_ah_attr& attributes) {
   if (const int error = translate(attributes, context.device->gids(), path); error != 0) return fail(error);
   auto ah = std::make_unique<VerbsAh>();
   const Result<qp::DatagramAddress> address = context.device->take_address(path);
-  if (!address) return fail(address.error().code);
+  if (!address) return fail("create_ah", address.error());
   ah->context = pd->context;
   ah->pd = pd;
   ah->address = *address;

@@ -7,6 +7,7 @@
 #include "verbs/calls/call_guard.h"
 #include "verbs/calls/export.h"
 #include "verbs/calls/objects.h"
+#include "verbs/calls/refusal.h"
 
 namespace uroce::verbs {
 
@@ -29,7 +30,7 @@ ibv_mr* register_region(ibv_pd* face, void* address, size_t length, uint64_t iov
         .iova = (access & IBV_ACCESS_ZERO_BASED) != 0 ? 0 : iova,
         .access = mem::Access(access),
     });
-    if (!keys) return fail(keys.error().code);
+    if (!keys) return fail("reg_mr", keys.error());
     fill_region(*mr, face, keys->lkey, end_user_region);
     mr->addr = address;
     mr->length = length;

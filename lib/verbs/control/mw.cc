@@ -13,6 +13,7 @@
 #include "verbs/calls/dv.h"
 #include "verbs/calls/export.h"
 #include "verbs/calls/objects.h"
+#include "verbs/calls/refusal.h"
 #include "verbs/posting/requests.h"
 
 namespace uroce::verbs {
@@ -32,7 +33,7 @@ ibv_mw* make_window(ibv_pd* pd, ibv_mw_type type, mem::RegionKind kind) {
     engine::install_fault_handler();
     auto mw = std::make_unique<VerbsMw>();
     auto window = mem::Window::make(context.device->regions(), object(pd).domain, kind);
-    if (!window) return fail(window.error().code);
+    if (!window) return fail("alloc_mw", window.error());
     mw->window = std::move(*window);
     mw->context = pd->context;
     mw->pd = pd;

@@ -5,6 +5,7 @@
 #include "verbs/calls/call_guard.h"
 #include "verbs/calls/export.h"
 #include "verbs/calls/objects.h"
+#include "verbs/calls/refusal.h"
 
 using namespace uroce::verbs;
 
@@ -18,7 +19,7 @@ UROCE_EXPORT ibv_pd* uroce_ibv_alloc_pd(ibv_context* face) {
     auto pd = std::make_unique<VerbsPd>();
     std::list<uroce::DomainId> entry(1);
     const uroce::Result<uroce::DomainId> domain = context.device->allocate_domain();
-    if (!domain) return fail(domain.error().code);
+    if (!domain) return fail("alloc_pd", domain.error());
     pd->context = face;
     pd->domain = *domain;
     pd->handle = pd->domain.value;

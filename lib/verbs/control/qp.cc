@@ -5,11 +5,14 @@
 #include <atomic>
 #include <cerrno>
 #include <mutex>
+#include <string>
+#include <string_view>
 
 #include "qp/attributes/attributes.h"
 #include "verbs/calls/call_guard.h"
 #include "verbs/calls/export.h"
 #include "verbs/calls/objects.h"
+#include "verbs/calls/refusal.h"
 #include "verbs/calls/standard_streams.h"
 #include "verbs/control/modify_qp.h"
 
@@ -20,9 +23,9 @@ namespace {
 using engine::Limits;
 
 /// Programs such as raw_ethernet_bw end on it without a word.
-void say_once(const char* what) {
+void say_once(std::string_view what) {
   static std::atomic<bool> said{false};
-  if (!said.exchange(true)) complain(what);
+  if (!said.exchange(true)) complain(std::string(what));
 }
 
 /// 0, or why there are no queue pairs of that type.
@@ -35,12 +38,10 @@ int check_type(unsigned type) {
     case IBV_QPT_XRC_RECV:
       return 0;
     case IBV_QPT_RAW_PACKET:
-      say_once(
-          "queue pairs of raw packets (IBV_QPT_RAW_PACKET) are not supported: use DPDK or AF_PACKET for "
-          "frames that are not RoCE");
+      say_once(sentence_of(Reason::kRawPacket));
       return EOPNOTSUPP;
     default:
-      return EINVAL;
+      return refused(Reason::kQpType, type);
   }
 }
 
@@ -75,14 +76,24 @@ int check(const ibv_context* context, const ibv_qp_init_attr& wanted) {
     return object != nullptr && object->context == context;
   };
   if (wanted.srq != nullptr && (!is_of_context(wanted.srq) || object(wanted.srq).xrcd != nullptr))
-    return EINVAL;
-  if (sends(wanted.qp_type) && !is_of_context(wanted.send_cq)) return EINVAL;
-  if (receives(wanted.qp_type) && !is_of_context(wanted.recv_cq)) return EINVAL;
+    return refused(Reason::kSharedReceives);
+  if (sends(wanted.qp_type) && !is_of_context(wanted.send_cq)) return refused(Reason::kSendCq);
+  if (receives(wanted.qp_type) && !is_of_context(wanted.recv_cq)) return refused(Reason::kReceiveCq);
   const ibv_qp_cap& caps = wanted.cap;
-  const bool fits = caps.max_send_wr <= Limits::kWorkRequests && caps.max_recv_wr <= Limits::kWorkRequests &&
-                    caps.max_send_sge <= Limits::kSegments && caps.max_recv_sge <= Limits::kSegments &&
-                    caps.max_inline_data <= Limits::kInlineBytes;
-  return fits ? 0 : EINVAL;
+  struct Capacity {
+    uint32_t wanted;
+    uint32_t most;
+    Reason reason;
+  };
+  for (const auto& [asked, most, reason] :
+       {Capacity{caps.max_send_wr, Limits::kWorkRequests, Reason::kSendRequests},
+        Capacity{caps.max_recv_wr, Limits::kWorkRequests, Reason::kReceiveRequests},
+        Capacity{caps.max_send_sge, Limits::kSegments, Reason::kSendSegments},
+        Capacity{caps.max_recv_sge, Limits::kSegments, Reason::kReceiveSegments},
+        Capacity{caps.max_inline_data, Limits::kInlineBytes, Reason::kInlineBytes}}) {
+    if (asked > most) return refused(reason, asked, most);
+  }
+  return 0;
 }
 
 }  // namespace
@@ -176,7 +187,7 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr& asked, const QpExtras& extras) {
       .thread_domain = is_target ? std::nullopt : domain->thread_domain(),
       .memory = qp->memory.get(),
   });
-  if (!handle) return fail(handle.error().code);
+  if (!handle) return fail("create_qp", handle.error());
   qp->owner = &context;
   qp->handle = *handle;
   if (is_target) {
@@ -235,7 +246,7 @@ int modify_qp(VerbsQp& qp, const ibv_qp_attr& wanted, int given, MacAddress peer
   const int error = qp.owner->device->modify_queue_pair(*qp.handle, attributes, mask);
   if (error != 0) {
     qp.state.store(before);
-    return error;
+    return error == EINVAL ? refused(Reason::kTransition, static_cast<uint32_t>(given), before) : error;
   }
   if (to_reset) forget_completions(qp);
   if (mask.any(qp::kMaskAv)) qp.address() = wanted.ah_attr;

@@ -7,6 +7,7 @@
 #include "qp/attributes/attributes.h"
 #include "verbs/calls/call_guard.h"
 #include "verbs/calls/objects.h"
+#include "verbs/calls/refusal.h"
 #include "wire/service_level.h"
 #include "wire/vlan.h"
 
@@ -73,31 +74,46 @@ static_assert(static_cast<int>(qp::Type::kRc) == IBV_QPT_RC);
 static_assert(static_cast<int>(qp::Type::kUc) == IBV_QPT_UC && static_cast<int>(qp::Type::kUd) == IBV_QPT_UD);
 static_assert(static_cast<int>(PathMtu::k4096) == IBV_MTU_4096);
 
-bool state_known(const ibv_qp_state& state) { return bits_of(state) <= IBV_QPS_ERR; }
-
 bool has_mtu(const ibv_mtu& mtu, PathMtu largest) {
   const unsigned code = bits_of(mtu);
   return code >= IBV_MTU_256 && code <= static_cast<unsigned>(largest);
 }
 
-/// 0 or EINVAL; a value counts only when its bit is in the mask.
+/// 0 or an errno; a value counts only when its bit is in the mask.
 int check_values(const ibv_qp_attr& from, qp::AttributeMask mask, const engine::Device& device) {
-  const auto given = [mask](qp::AttributeMask attribute) { return mask.any(attribute); };
-  const bool bad =
-      (given(qp::kMaskState) && !state_known(from.qp_state)) ||
-      (given(qp::kMaskCurrentState) && !state_known(from.cur_qp_state)) ||
-      (given(qp::kMaskAccessFlags) && (from.qp_access_flags & ~kAccessKnown) != 0) ||
-      (given(qp::kMaskPkeyIndex) && from.pkey_index >= device.partition_keys().size()) ||
-      (given(qp::kMaskPort) && from.port_num != 1) ||
-      (given(qp::kMaskPathMtu) && !has_mtu(from.path_mtu, device.path_mtu_max())) ||
-      (given(qp::kMaskTimeout) && from.timeout > kTimerMax) ||
-      (given(qp::kMaskMinRnrTimer) && from.min_rnr_timer > kTimerMax) ||
-      (given(qp::kMaskRetryCount) && from.retry_cnt > kRetryMax) ||
-      (given(qp::kMaskRnrRetry) && from.rnr_retry > kRetryMax) ||
-      (given(qp::kMaskMaxRdAtomic) && from.max_rd_atomic > engine::Limits::kReadsSent) ||
-      (given(qp::kMaskMaxDestRdAtomic) && from.max_dest_rd_atomic > engine::Limits::kReadsAnswered) ||
-      (given(qp::kMaskDestQpn) && from.dest_qp_num > QpNumber::kMask);
-  return bad ? EINVAL : 0;
+  const size_t pkeys = device.partition_keys().size();
+  const auto largest = static_cast<unsigned>(device.path_mtu_max());
+  struct Value {
+    qp::AttributeMask attribute;
+    Reason reason;
+    bool good;
+    uint64_t value;
+    uint64_t limit = 0;
+  };
+  const auto at_most = [](qp::AttributeMask attribute, Reason reason, uint64_t value, uint64_t limit) {
+    return Value{attribute, reason, value <= limit, value, limit};
+  };
+  for (const Value& one : {
+           at_most(qp::kMaskState, Reason::kState, bits_of(from.qp_state), IBV_QPS_ERR),
+           at_most(qp::kMaskCurrentState, Reason::kCurrentState, bits_of(from.cur_qp_state), IBV_QPS_ERR),
+           Value{qp::kMaskAccessFlags, Reason::kAccessFlags, (from.qp_access_flags & ~kAccessKnown) == 0,
+                 from.qp_access_flags},
+           Value{qp::kMaskPkeyIndex, Reason::kPkeyIndex, from.pkey_index < pkeys, from.pkey_index, pkeys},
+           Value{qp::kMaskPort, Reason::kPort, from.port_num == 1, from.port_num},
+           Value{qp::kMaskPathMtu, Reason::kPathMtu, has_mtu(from.path_mtu, device.path_mtu_max()),
+                 bits_of(from.path_mtu), largest},
+           at_most(qp::kMaskTimeout, Reason::kTimeout, from.timeout, kTimerMax),
+           at_most(qp::kMaskMinRnrTimer, Reason::kMinRnrTimer, from.min_rnr_timer, kTimerMax),
+           at_most(qp::kMaskRetryCount, Reason::kRetryCount, from.retry_cnt, kRetryMax),
+           at_most(qp::kMaskRnrRetry, Reason::kRnrRetry, from.rnr_retry, kRetryMax),
+           at_most(qp::kMaskMaxRdAtomic, Reason::kReadsSent, from.max_rd_atomic, engine::Limits::kReadsSent),
+           at_most(qp::kMaskMaxDestRdAtomic, Reason::kReadsAnswered, from.max_dest_rd_atomic,
+                   engine::Limits::kReadsAnswered),
+           at_most(qp::kMaskDestQpn, Reason::kDestinationQp, from.dest_qp_num, QpNumber::kMask),
+       }) {
+    if (mask.any(one.attribute) && !one.good) return refused(one.reason, one.value, one.limit);
+  }
+  return 0;
 }
 
 /// A host or a group.
@@ -109,12 +125,15 @@ bool can_be_there(const Gid& gid) {
 }  // namespace
 
 int translate(const ibv_ah_attr& from, const net::GidTable& gids, wire::Path& to) {
-  if (from.is_global == 0 || from.port_num != 1 || !gids.in_use(from.grh.sgid_index)) return EINVAL;
+  if (from.is_global == 0) return refused(Reason::kNotGlobal, from.is_global);
+  if (from.port_num != 1) return refused(Reason::kAddressPort, from.port_num);
+  if (!gids.in_use(from.grh.sgid_index)) return refused(Reason::kSourceGid, from.grh.sgid_index);
   const std::optional<uint8_t> priority = wire::priority_of_service_level(from.sl);
-  if (!priority) return EINVAL;
+  if (!priority) return refused(Reason::kServiceLevel, from.sl);
   to.source = gids.at(from.grh.sgid_index);
   std::memcpy(to.destination.bytes.data(), from.grh.dgid.raw, to.destination.bytes.size());
-  if (!can_be_there(to.destination) || to.source.is_ipv4() != to.destination.is_ipv4()) return EINVAL;
+  if (!can_be_there(to.destination)) return refused(Reason::kDestination);
+  if (to.source.is_ipv4() != to.destination.is_ipv4()) return refused(Reason::kFamilies, from.grh.sgid_index);
   // As Linux does: the VLAN is that of our address, the priority the service level.
   const uint16_t vlan = gids.vlan_of(from.grh.sgid_index);
   to.has_vlan = vlan != 0;
@@ -126,13 +145,13 @@ int translate(const ibv_ah_attr& from, const net::GidTable& gids, wire::Path& to
 }
 
 int translate(const VerbsQp& qp, const ibv_qp_attr& from, qp::AttributeMask mask, qp::Attributes& to) {
-  if (!kKnown.covers(mask)) return EINVAL;
-  if (mask.any(kUnsupported)) return EOPNOTSUPP;
+  if (!kKnown.covers(mask)) return refused(Reason::kUnknownAttributes, mask.bits());
+  if (mask.any(kUnsupported)) return refused(Reason::kUnsupportedAttributes, mask.bits());
   const engine::Device& device = *qp.owner->device;
   if (const int error = check_values(from, mask, device); error != 0) return error;
   if (mask.any(qp::kMaskAv)) {
     if (const int error = translate(from.ah_attr, device.gids(), to.path); error != 0) return error;
-    if (net::is_multicast(to.path.destination)) return EINVAL;
+    if (net::is_multicast(to.path.destination)) return refused(Reason::kMulticast);
   }
   // What is not in the mask is not looked at, so it need not be sensible.
   to.state = static_cast<qp::State>(bits_of(from.qp_state));

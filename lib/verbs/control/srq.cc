@@ -5,6 +5,7 @@
 #include "verbs/calls/call_guard.h"
 #include "verbs/calls/export.h"
 #include "verbs/calls/objects.h"
+#include "verbs/calls/refusal.h"
 #include "verbs/posting/requests.h"
 
 namespace uroce::verbs {
@@ -34,7 +35,7 @@ ibv_srq* create_srq(ibv_pd* pd, const ibv_srq_attr& wanted, void* srq_context, i
                  .memory = srq->memory.get()},
        .xrc_domain = xrcd != nullptr ? object(xrcd).domain->domain.get() : nullptr,
        .completions = cq != nullptr ? object(cq).queue.get() : nullptr});
-  if (!made) return fail(made.error().code);
+  if (!made) return fail("create_srq", made.error());
   // One of XRC is its domain's poller's.
   if (object(pd).td != nullptr && xrcd == nullptr) context.device->bind(**made, object(pd).td->domain);
   srq->receives = std::move(*made);
