@@ -95,6 +95,12 @@ class TxBatch {
     UROCE_ASSERT(!empty());
     return frames_[committed_ - 1].length;
   }
+  /// Bytes of the frames behind the first `count`. Final steps may be due.
+  [[nodiscard]] uint32_t bytes_behind(size_t count) const {
+    uint32_t bytes = 0;
+    for (size_t i = first_ + count; i < committed_; ++i) bytes += frames_[i].length;
+    return bytes;
+  }
   /// The frames of the batch in order, after their final steps.
   [[nodiscard]] std::span<TxFrame> frames() {
     finish();

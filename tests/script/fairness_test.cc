@@ -132,7 +132,7 @@ TEST_F(Fairness, ALongMessageDoesNotHoldUpOthers) {
   EXPECT_EQ(frames[greedy.peer], kFramesOfOne);
 }
 
-/// Frames are not alike: beside many short messages a queue pair has a turn of so many bytes.
+/// Frames are not alike: beside others a queue pair has a turn of so many bytes.
 TEST_F(Fairness, LongFramesTakeTurnsByBytes) {
   constexpr size_t kMany = 64;
   constexpr size_t kLongFramesOfOne = 4;
@@ -145,7 +145,13 @@ TEST_F(Fairness, LongFramesTakeTurnsByBytes) {
     post(modest, 8);
     auto frames = turn();
     EXPECT_EQ(frames[modest.peer], 1u);
-    EXPECT_EQ(frames[greedy.peer], i < kMany ? kFramesOfOne : kLongFramesOfOne) << i;
+    if (i == 0) {
+      EXPECT_EQ(frames[greedy.peer], kFramesOfOne) << "nobody else has sent yet";
+    } else {
+      // What a turn leaves of its bytes makes one frame more of a later one.
+      EXPECT_GE(frames[greedy.peer], kLongFramesOfOne) << i;
+      EXPECT_LE(frames[greedy.peer], kLongFramesOfOne + 1) << i;
+    }
     feed(modest, "ACKNOWLEDGE psn=" + std::to_string(100 + i) + " ack");
   }
 }

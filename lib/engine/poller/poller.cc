@@ -212,12 +212,8 @@ bool Poller::answer(QueuePairEntry& entry) {
 
 /// Sends the answers that are due: the application has ended, and no turn follows.
 void Poller::answer_all() {
-  SendScheduler::Round round = senders_.begin_round();
-  while (!tx_.full()) {
-    QueuePairEntry* const next = senders_.next(round, nullptr);
-    if (next == nullptr) break;
-    next->queue_pair.answer(turn_, SendScheduler::kFrames);
-  }
+  for (size_t left = senders_.size(); left > 0 && !tx_.full(); --left)
+    senders_.take().queue_pair.answer(turn_, SendScheduler::kFrames);
   transmit();
 }
 

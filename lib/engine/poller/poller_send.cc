@@ -90,6 +90,7 @@ bool Poller::begin_use_by_post(QueuePairEntry& entry) {
   senders_.sent(entry,
                 {.now = turn_.now,
                  .frames = frames,
+                 .bytes = tx_.bytes_behind(tx_.size() - frames),
                  .frame_bytes = frames > 0 ? tx_.last_length() : 0,
                  .more = more,
                  .awaits_responses = !more && frames > 0 && entry.queue_pair.used()->awaits_responses()});

@@ -81,6 +81,7 @@ struct QueuePairHandle : Pooled, PollersPlace {
   std::atomic<bool> in_error{false};
   /// Whether the queue pair was ready to receive some time: then packets may be under way to its number.
   bool known_to_peers = false;
+  int32_t deficit = 0;  // bytes; its poller's SendScheduler's
 
   /// Before the calling thread posts. If it posted to another queue pair last, the lines of this one come
   /// into the cache at once, not one by one.

@@ -11,15 +11,23 @@
 
 namespace uroce::engine {
 
-/// Which queue pair of a poller sends next, and how many frames: round robin over those that have work, in
-/// rounds of which a turn of the poller makes one or two. It is told which have work, and what they sent. One
-/// poller; in its turns only.
+/// Which queue pair of a poller sends next, and how many frames: deficit round robin over those that have
+/// work, in rounds of which a turn of the poller makes one or two. It is told which have work, and what they
+/// sent. One poller; in its turns only.
 class SendScheduler {
  public:
-  /// Frames of a queue pair in a round, unless few of them fill a burst.
+  /// Frames of one visit at most, unless few queue pairs fill a burst: what a turn may last for one of them.
   static constexpr uint32_t kFrames = 16;
-  /// Bytes of a queue pair with long frames beside short messages: four frames of the largest path MTU.
-  static constexpr uint32_t kQuantumBytes = 16896;
+  /// What a visit adds to the deficit counter: four frames of the largest path MTU, for fewer leave most of a
+  /// visit's cost to each, and more make short messages wait.
+  static constexpr int32_t kQuantumBytes = 16896;
+  /// A frame counts as so many bytes at least, as by the `mpu` of Linux's traffic control: short ones cost
+  /// CPU time, too. A visit of kFrames short frames takes one quantum.
+  static constexpr int32_t kLeastCharge = kQuantumBytes / kFrames;
+  /// Where bursts are dear a visit may fill its part of one with the longest frames.
+  static constexpr int32_t kQuantaOfBurst = 4;
+  /// Frames of a visit at least, whatever the deficit: a response and a request. What is too much is owed.
+  static constexpr uint32_t kLeastFrames = 2;
   /// From this length on a frame is long.
   static constexpr uint32_t kLongFrame = 1024;
   /// A short message has at most so many frames.
@@ -33,14 +41,16 @@ class SendScheduler {
   struct Sent {
     Instant now;
     size_t frames = 0;
+    uint32_t bytes = 0;             // of all of them
     uint32_t frame_bytes = 0;       // of the last one
     bool more = false;              // there is more to send
     bool awaits_responses = false;  // otherwise it was an ACK, or the like
   };
-  /// A round under way: how many have their part still, and how many frames the one has that is next.
+  /// A round under way.
   struct Round {
-    size_t left;
-    uint32_t frames;
+    size_t left;      // that are to be visited
+    uint32_t most;    // frames of a visit
+    uint32_t frames;  // of the one that is under way
   };
 
   /// `fills_bursts`: the port's bursts are dear, so that few queue pairs fill one.
@@ -53,29 +63,33 @@ class SendScheduler {
     active_.remove(entry);
     entry.has_more = false;
     entry.frame_bytes = 0;
+    entry.deficit = 0;
   }
   [[nodiscard]] size_t size() const { return active_.size(); }
   [[nodiscard]] bool empty() const { return active_.empty(); }
 
-  /// All that have work now have their part in it.
-  [[nodiscard]] Round begin_round() const { return {.left = active_.size(), .frames = frames_each()}; }
+  /// All that have work now are visited in it.
+  [[nodiscard]] Round begin_round() const {
+    const uint32_t most = frames_each();
+    return {.left = active_.size(), .most = most, .frames = most};
+  }
   /// The next one of the round, which may send `round.frames` and counts as one without work; null: none is
   /// left. `posted`: the turn is for its post, and for nothing else; null: for all.
   QueuePairEntry* next(Round& round, const QueuePairEntry* posted) {
     while (round.left > 0) {
       --round.left;
       QueuePairEntry& entry = active_.pop_front();
-      if (mixed_) [[unlikely]] {
-        if (goes_later(entry, posted)) {
-          active_.push_back(entry);
-          continue;
-        }
-        round.frames = is_long(entry) ? kQuantumBytes / entry.frame_bytes : frames_each();
+      if (is_lone(entry)) [[likely]] {
+        round.frames = round.most;
+        return &entry;
       }
-      return &entry;
+      if (visit(entry, posted, round)) return &entry;
+      active_.push_back(entry);
     }
     return nullptr;
   }
+  /// The next one, whatever its deficit. Not empty().
+  QueuePairEntry& take() { return active_.pop_front(); }
   /// Whether sent() need not be told: no other queue pair has sent for a while.
   [[nodiscard]] bool is_lone(const QueuePairEntry& entry) const { return &entry == lone_; }
   void sent(QueuePairEntry& entry, const Sent& what);
@@ -89,11 +103,12 @@ class SendScheduler {
   [[nodiscard]] static bool is_long(const QueuePairEntry& entry) { return entry.frame_bytes >= kLongFrame; }
   /// Whether the turn is for the post of another queue pair, and this one, with long frames, goes on in the
   /// next.
-  [[nodiscard]] static bool goes_later(const QueuePairEntry& entry, const QueuePairEntry* posted) {
-    return posted != nullptr && posted != &entry && entry.has_more && is_long(entry);
+  [[nodiscard]] bool goes_later(const QueuePairEntry& entry, const QueuePairEntry* posted) const {
+    return mixed_ && posted != nullptr && posted != &entry && entry.has_more && is_long(entry);
   }
+  bool visit(QueuePairEntry& entry, const QueuePairEntry* posted, Round& round);
   [[nodiscard]] uint32_t frames_each() const {
-    if (!fills_bursts_ || active_.size() == 0) [[likely]]
+    if (!fills_bursts_ || mixed_ || active_.empty()) [[likely]]
       return kFrames;
     return std::max(kFrames, static_cast<uint32_t>(port::TxBatch::kFramesMax / active_.size()));
   }

@@ -3,8 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace uroce::engine {
@@ -48,13 +51,43 @@ class Sending : public testing::Test {
     return order;
   }
   void send(QueuePairEntry& entry, size_t count, uint32_t bytes, bool more) {
-    scheduler.sent(
-        entry, {.now = now, .frames = count, .frame_bytes = bytes, .more = more, .awaits_responses = true});
+    scheduler.sent(entry, {.now = now,
+                           .frames = count,
+                           .bytes = static_cast<uint32_t>(count * bytes),
+                           .frame_bytes = bytes,
+                           .more = more,
+                           .awaits_responses = true});
   }
   void send_long(size_t index) { send(at(index), 4, kLongBytes, true); }
   void send_short(size_t index) { send(at(index), 1, kShortBytes, false); }
+  /// A round, in which those have as much to send as they may, in frames of so many bytes; `only`, unless it
+  /// is 0: so many frames at most.
+  struct Flow {
+    size_t index;
+    uint32_t frame_bytes;
+    size_t only = 0;
+    uint64_t sent = 0;  // bytes
+    uint64_t visits = 0;
+  };
+  void run(std::span<Flow> flows) {
+    for (const Flow& flow : flows) add({flow.index});
+    SendScheduler::Round round = scheduler.begin_round();
+    while (QueuePairEntry* const entry = scheduler.next(round, nullptr)) {
+      const auto flow = std::ranges::find(flows, *index_of(entry), &Flow::index);
+      ASSERT_NE(flow, flows.end());
+      const bool more = flow->only == 0 || flow->only > round.frames;
+      const size_t count = more ? round.frames : flow->only;
+      flow->sent += count * flow->frame_bytes;
+      ++flow->visits;
+      send(*entry, count, flow->frame_bytes, more);
+      if (more) scheduler.has_work(*entry);
+    }
+  }
+
   /// Until long messages, of queue pair 0, wait for short ones.
   void mix() {
+    add({0});
+    round();
     send_long(0);
     for (uint32_t i = 0; i < SendScheduler::kShortMessages; ++i) send_short(1 + i % 2);
   }
@@ -110,15 +143,75 @@ TEST_F(Sending, FewFillABurstWhereItIsDear) {
   EXPECT_EQ(frames_of(8), SendScheduler::kFrames);
 }
 
-TEST_F(Sending, LongMessagesAloneHaveWholeTurns) {
+TEST_F(Sending, LongMessagesOfTwoTakeTurnsByQuanta) {
   for (int i = 0; i < 1000; ++i) {
     send_long(0);
     send_long(1);
   }
   EXPECT_FALSE(scheduler.mixed());
+  send(at(0), 4, kLongBytes, false);
+  send(at(1), 4, kLongBytes, false);
+  send_short(2);
   add({0, 1});
   EXPECT_EQ(round(&at(1)), (Order{0, 1}));
-  EXPECT_EQ(frames, (std::vector{SendScheduler::kFrames, SendScheduler::kFrames}));
+  EXPECT_EQ(frames, (std::vector{kQuantumFrames, kQuantumFrames}));
+}
+
+TEST_F(Sending, ALoneQueuePairIsNotHeldBack) {
+  std::array flows{Flow{0, kLongBytes}};
+  for (int i = 0; i < 100; ++i) run(flows);
+  // Its first visit is by an unknown length, and each one after it is of all frames.
+  EXPECT_EQ(flows[0].sent, 100u * SendScheduler::kFrames * kLongBytes);
+}
+
+TEST_F(Sending, FramesOfAllLengthsShareBytes) {
+  for (const uint32_t other : {9000u, 4170u, 2122u, 1500u, 1098u}) {
+    std::array flows{Flow{0, kLongBytes}, Flow{1, other}, Flow{2, 3000}};
+    for (int i = 0; i < 1000; ++i) run(flows);
+    const auto [least, most] = std::ranges::minmax(flows, {}, &Flow::sent);
+    EXPECT_LE(most.sent - least.sent, 6u * SendScheduler::kQuantumBytes) << other;
+    for (const Flow& flow : flows) scheduler.forget(at(flow.index));
+  }
+}
+
+/// 64 B and 64 KiB messages: by bytes, of which a short frame counts as some.
+TEST_F(Sending, ShortFramesCountAsSomeBytes) {
+  std::array flows{Flow{0, kLongBytes}, Flow{1, kShortBytes}};
+  for (int i = 0; i < 1000; ++i) run(flows);
+  const double charged = static_cast<double>(flows[1].sent / kShortBytes) * SendScheduler::kLeastCharge;
+  EXPECT_NEAR(static_cast<double>(flows[0].sent) / charged, 1, 0.01);
+}
+
+/// A frame that is longer than what a visit pays for goes, and is paid for by the visits after it.
+TEST_F(Sending, AFrameLongerThanTheQuantumIsOwed) {
+  constexpr uint32_t kGiant = 4 * SendScheduler::kQuantumBytes;
+  std::array flows{Flow{0, kGiant}, Flow{1, kLongBytes}};
+  for (int i = 0; i < 1600; ++i) run(flows);
+  EXPECT_NEAR(static_cast<double>(flows[0].sent) / static_cast<double>(flows[1].sent), 1, 0.02);
+  EXPECT_LT(flows[0].visits, flows[1].visits / 4);
+}
+
+/// Its window or its pace holds a queue pair back: it leaves the ring, and saves nothing up for later.
+TEST_F(Sending, OneThatIsHeldBackSavesNothingUp) {
+  std::array flows{Flow{0, kLongBytes}, Flow{1, kLongBytes, 1}};
+  for (int i = 0; i < 1000; ++i) run(flows);
+  EXPECT_EQ(flows[1].sent, 1000u * kLongBytes);
+  EXPECT_GE(flows[0].sent, 1000u * (kQuantumFrames - 1) * kLongBytes) << "the other one has the rest";
+  flows[0].sent = flows[1].sent = 0;
+  flows[1].only = 0;
+  run(flows);
+  EXPECT_EQ(flows[1].sent, kQuantumFrames * kLongBytes);
+}
+
+TEST_F(Sending, OneThatIsDestroyedLeavesTheRing) {
+  std::array flows{Flow{0, kLongBytes}, Flow{1, kLongBytes}, Flow{2, kLongBytes}};
+  run(flows);
+  scheduler.has_none(at(1));
+  entries[1].reset();
+  std::array left{Flow{0, kLongBytes}, Flow{2, kLongBytes}};
+  for (int i = 0; i < 100; ++i) run(left);
+  EXPECT_EQ(left[0].visits, left[1].visits);
+  EXPECT_EQ(scheduler.size(), 2u);
 }
 
 TEST_F(Sending, LongMessagesBesideShortOnesSendAQuantum) {
@@ -160,7 +253,7 @@ TEST_F(Sending, AcknowledgementsAndPartsOfMessagesAreNoShortMessages) {
   send_long(0);
   for (uint32_t i = 0; i < 10 * SendScheduler::kShortMessages; ++i) {
     QueuePairEntry& entry = at(1 + i % 2);
-    scheduler.sent(entry, {.now = now, .frames = 1, .frame_bytes = kShortBytes});
+    scheduler.sent(entry, {.now = now, .frames = 1, .bytes = kShortBytes, .frame_bytes = kShortBytes});
     send(entry, 1, kShortBytes, true);
     send(entry, SendScheduler::kShortFrames + 1, kShortBytes, false);
   }
@@ -176,7 +269,11 @@ TEST_F(Sending, TheMixtureEndsWhenNoShortMessagesCome) {
   EXPECT_FALSE(scheduler.mixed());
   add({0});
   EXPECT_EQ(round(&at(1)), Order{0});
-  EXPECT_EQ(frames, std::vector{SendScheduler::kFrames});
+  EXPECT_EQ(frames, std::vector{kQuantumFrames});
+  send_long(0);
+  add({0});
+  EXPECT_EQ(round(&at(1)), Order{0});
+  EXPECT_EQ(frames, std::vector{SendScheduler::kFrames}) << "no other one has sent since";
 }
 
 TEST_F(Sending, OnlyTheSenderThatWasLastIsTakenForTheOnlyOne) {
