@@ -310,7 +310,7 @@ class Mpi(Applications):
                 print(f"SKIPPED, {name} as an ordinary user: {reason}", file=sys.stderr, flush=True)
                 continue
             # The limit of such a user is often 8 MB, and UCX registers 70.
-            job = self.ranks(launcher, ports, ("unshare", "--user", "--map-current-user", "--ipc"), ("--memory-honour-memlock", "false"))
+            job = self.ranks(launcher, ports, ("unshare", "--user", "--map-current-user", "--ipc"))
             os.chown(self.folder, ordinary.USER, ordinary.USER)
             self.repeated(f"{name}, 2 ranks of an ordinary user",
                           lambda: self.problem_of([*ordinary.COMMAND, *job], len(ports), {"HOME": str(self.folder)}))

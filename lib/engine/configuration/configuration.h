@@ -103,7 +103,7 @@ struct Configuration {
   std::vector<faults::Rule> faults;  // that packets meet from the opening of their device on
   copy::Kind copy_kind = copy::Kind::kAuto;
   bool hugepages = true;       // use them when there are any
-  bool honour_memlock = true;  // registered memory counts against RLIMIT_MEMLOCK
+  bool honour_memlock = false;  // registered memory counts against RLIMIT_MEMLOCK
   uint32_t memory_mb = 256;    // for packet buffers when a DPDK port is used
   uint64_t bus_offset = 0;     // added to every bus address
   std::vector<std::string> eal_arguments;

@@ -62,7 +62,7 @@ kind = "non-temporal"
 
 [memory]
 hugepages = false
-honour_memlock = false
+honour_memlock = true
 megabytes = 512
 bus_offset = 4096
 
@@ -130,7 +130,7 @@ void expect_every_key(const Configuration& c) {
   EXPECT_EQ(faults::to_text(c.faults.at(1)), "delay=100us,for=2s");
   EXPECT_EQ(c.copy_kind, copy::Kind::kNonTemporal);
   EXPECT_FALSE(c.hugepages);
-  EXPECT_FALSE(c.honour_memlock);
+  EXPECT_TRUE(c.honour_memlock);
   EXPECT_EQ(c.memory_mb, 512u);
   EXPECT_EQ(c.bus_offset, 4096u);
   EXPECT_EQ(c.eal_arguments, (std::vector<std::string>{"--log-level=lib.eal:debug", "--with \"quotes\""}));
@@ -204,7 +204,7 @@ TEST(Configuration, TakesEveryKeyFromTheCommandLineToo) {
       {"faults.rules", "device=uroce0,loss=1%,seed=7;delay=100us,for=2s"},
       {"copy.kind", "non-temporal"},
       {"memory.hugepages", "false"},
-      {"memory.honour_memlock", "false"},
+      {"memory.honour_memlock", "true"},
       {"memory.megabytes", "512"},
       {"memory.bus_offset", "4096"},
       {"eal.arguments", "--log-level=lib.eal:debug,--with \"quotes\""},

@@ -407,8 +407,8 @@ struct urocedv_memory {
 /* `access` is that of ibv_reg_mr without ZERO_BASED; `node` a memory node or UROCEDV_ANY_NODE; `flags` of
  * enum urocedv_memory_flags. Up to 1 MB comes from memory that was registered before, which is what makes it
  * fast: all such memory of a domain with the same access and node has the same keys, so a peer that is given
- * the rkey of some is given all. Say OWN_REGION if that is not wanted. The bytes are not zeroed. It counts
- * against RLIMIT_MEMLOCK like all that is registered, hugepages too: what shares a region in steps of 2 MB.
+ * the rkey of some is given all. Say OWN_REGION if that is not wanted. The bytes are not zeroed. With
+ * memory.honour_memlock it counts against RLIMIT_MEMLOCK, hugepages too: what shares a region in steps of 2 MB.
  *
  * EINVAL: no bytes, access, no such node, unknown flags. ENOMEM: none is left, of that kind, on that node, or
  * within RLIMIT_MEMLOCK. */
