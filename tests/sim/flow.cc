@@ -13,7 +13,7 @@ using queue::SendOperation;
 
 namespace {
 
-bool consumes_receive(SendOperation operation) {
+bool takes_receive(SendOperation operation) {
   return operation == SendOperation::kSend || operation == SendOperation::kSendImm ||
          operation == SendOperation::kWriteImm;
 }
@@ -149,7 +149,7 @@ bool Flow::post() {
   fill(*from_.sends().reserve(), message, inline_data);
   from_.publish_sends();
   ++posted_;
-  if (consumes_receive(message.operation)) to_be_received_.push_back(message);
+  if (takes_receive(message.operation)) to_be_received_.push_back(message);
   outstanding_.push_back(std::move(message));
   return true;
 }
