@@ -33,7 +33,8 @@ Attachment::Attachment(uint32_t program, NumberBlock block, host::Mapping to_pro
                              .bell(static_cast<const std::byte*>(from_program_.data()))}) {}
 
 void Attachment::grant(uid_t user) {
-  host::Grant& grant = host::MemoryLayout(host::kServiceMemory).grant(to_program_.data());
+  constexpr host::MemoryLayout layout(host::kServiceMemory);
+  host::Grant& grant = layout.grant(to_program_.data());
   grant.first = block_.first;
   grant.count = block_.count;
   grant.user = user;

@@ -18,8 +18,8 @@ Result<NumberBlock> granted_numbers(int descriptor, uid_t user) {
   struct stat status {};
   // Nothing but the mapping of its maker, which was there before the seals, can write it.
   if (!mapping || fstat(descriptor, &status) != 0 || status.st_uid != geteuid()) return refused;
-  const host::Grant& grant =
-      host::MemoryLayout(host::kServiceMemory).grant(static_cast<const std::byte*>(mapping->data()));
+  constexpr host::MemoryLayout layout(host::kServiceMemory);
+  const host::Grant& grant = layout.grant(static_cast<const std::byte*>(mapping->data()));
   // Relaxed: the service that wrote it has ended, or is this one.
   if (grant.valid.load(std::memory_order_relaxed) == 0 || grant.user != user) return refused;
   return NumberBlock{grant.first, grant.count};

@@ -11,11 +11,13 @@
 #include <array>
 #include <utility>
 
+#include "drivers/dpdk_versions.h"
+
 namespace uroce::drivers {
 
 std::unique_ptr<Bond> Bond::of(uint16_t port_id) {
   std::array<uint16_t, RTE_MAX_ETHPORTS> ports{};
-  const int count = rte_eth_bond_slaves_get(port_id, ports.data(), ports.size());
+  const int count = dpdk::bond_members(port_id, ports);
   std::vector<Member> members;
   for (int i = 0; i < count; ++i) {
     const uint16_t member = ports[static_cast<size_t>(i)];

@@ -15,6 +15,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "drivers/dpdk_versions.h"
 #include "wire/packet.h"
 
 namespace uroce::drivers {
@@ -46,8 +47,8 @@ class Pattern {
     const bool four = destination.is_ipv4();
     std::memcpy(&ipv4_.hdr.dst_addr, &destination.bytes[12], 4);
     std::memcpy(&ipv4_mask_.hdr.dst_addr, &mask[12], 4);
-    std::ranges::copy(destination.bytes, ipv6_.hdr.dst_addr);
-    std::ranges::copy(mask, ipv6_mask_.hdr.dst_addr);
+    dpdk::set_destination(ipv6_, destination.bytes);
+    dpdk::set_destination(ipv6_mask_, mask);
     udp_.hdr.dst_port = rte_cpu_to_be_16(wire::kRoceUdpPort);
     udp_mask_.hdr.dst_port = 0xFFFF;
     items_[0] = {.type = RTE_FLOW_ITEM_TYPE_ETH, .spec = nullptr, .last = nullptr, .mask = nullptr};

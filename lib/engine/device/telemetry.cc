@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/counters/counter_texts.h"
+#include "drivers/dpdk_versions.h"
 #include "host/control.h"
 
 namespace uroce::engine {
@@ -54,7 +55,7 @@ int list_counters(const char*, const char* name, rte_tel_data* answer) {
       uint64_t sum = 0;
       for (uint32_t poller = 0; poller < one.pollers; ++poller)
         sum += statistics.counters(device, poller).read(counter);
-      rte_tel_data_add_dict_u64(answer, std::string(texts_of(counter).label).c_str(), sum);
+      dpdk::add_to_dictionary(answer, std::string(texts_of(counter).label).c_str(), sum);
     }
   });
   return found ? 0 : -EINVAL;

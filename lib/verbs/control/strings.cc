@@ -75,6 +75,26 @@ constexpr std::array kCompletionStatuses = {
 };
 static_assert(kCompletionStatuses.size() == IBV_WC_TM_RNDV_INCOMPLETE + 1);
 
+constexpr std::array kRequestOpcodes = {
+    "RDMA write",
+    "RDMA write with immediate",
+    "send",
+    "send with immediate",
+    "RDMA read",
+    "compare and swap",
+    "fetch and add",
+    "local invalidate",
+    "bind memory window",
+    "send with invalidate",
+    "TSO",
+    "driver1",
+    "unknown",
+    "unknown",
+    "flush",
+    "atomic write",
+};
+static_assert(kRequestOpcodes.size() == IBV_WR_ATOMIC_WRITE + 1);
+
 /// A rate of enum ibv_rate, as a multiple of 2.5 Gb/s (0: not a multiple that has a code) and in Mb/s.
 struct Rate {
   ibv_rate code;
@@ -111,6 +131,8 @@ UROCE_EXPORT const char* uroce_ibv_event_type_str(unsigned event) { return name_
 UROCE_EXPORT const char* uroce_ibv_wc_status_str(unsigned status) {
   return name_of(kCompletionStatuses, status);
 }
+
+UROCE_EXPORT const char* uroce_ibv_wr_opcode_str(unsigned opcode) { return name_of(kRequestOpcodes, opcode); }
 
 UROCE_EXPORT int uroce_ibv_rate_to_mult(unsigned rate) {
   for (const Rate& row : kRates) {

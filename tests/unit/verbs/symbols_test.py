@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""A built face (libibverbs.so.1, liburocedv.so.1) has exactly the symbols and versions of its list, and of the
-distribution's library where there is one; it refuses a stack of another version."""
+"""A built face (libibverbs.so.1, liburocedv.so.1) has exactly the symbols and versions of its list, and all that
+the distribution's library has. A program that names each starts, and what is not implemented fails with the errno that
+the list says. The face refuses a stack of another version."""
 
+import errno
 import re
 import shutil
 import subprocess
@@ -30,9 +32,46 @@ def listed(path):
     return {(w[0], w[1], "OBJECT" if w[2] == "data" else "FUNC") for w in words if w}
 
 
-def is_of_our_age(distribution):
-    """Older and newer ones have other symbols. The first node is of libibverbs.so.1, the others of librdmacm.so.1."""
-    return b"IBVERBS_PRIVATE_34" in distribution or b"RDMACM_1.3" in distribution and b"RDMACM_1.4" not in distribution
+# kind: what is returned, and the errno.
+FAILURES = {"errno": (errno.EOPNOTSUPP, errno.EOPNOTSUPP), "null": (0, errno.EOPNOTSUPP),
+            "minus_one": (-1, errno.EOPNOTSUPP), "sockets": (-1, errno.ENOSYS)}
+
+PROGRAM = """
+#include <errno.h>
+#include <stdio.h>
+struct Row { const char* name; long (*call)(void); int fails, result, error; };
+%s
+static const struct Row rows[] = {
+%s};
+int main(void) {
+  int failed = 0;
+  for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); ++i) {
+    const struct Row* row = &rows[i];
+    errno = 0;
+    if (row->call == NULL || (row->fails && ((int)row->call() != row->result || errno != row->error)))
+      failed = printf("%%s: errno %%d\\n", row->name, errno);
+  }
+  return failed != 0;
+}
+"""
+
+
+def start_of_a_program_that_names_all(table, library, stack):
+    """What a program says that was linked with every symbol under its version and calls what is to fail."""
+    names, rows = "", ""
+    for number, (name, node, kind) in enumerate(words for line in table.read_text().splitlines()
+                                                if (words := line.split("#")[0].split())):
+        result, error = FAILURES.get(kind, (0, 0))
+        names += f'extern long s{number}(void);\n__asm__(".symver s{number}, {name}@{node}");\n'
+        rows += f'  {{"{name}@{node}", s{number}, {int(kind in FAILURES)}, {result}, {error}}},\n'
+    with tempfile.TemporaryDirectory() as folder:
+        source, program = Path(folder) / "all.c", Path(folder) / "all"
+        source.write_text(PROGRAM % (names, rows))
+        paths = [f"-Wl,-rpath,{path.parent}" for path in (library, stack)]
+        subprocess.run(["cc", "-fPIE", "-pie", source, "-o", program, library, *paths, "-Wl,-z,now",
+                        "-Wl,--allow-shlib-undefined"], check=True)
+        run = subprocess.run([program], capture_output=True, text=True, check=False)
+        return "" if run.returncode == 0 else f"{run.stdout}{run.stderr} ({run.returncode})"
 
 
 def refusal_of_another_version(library, stack):
@@ -57,8 +96,11 @@ def main():
     expect_equal(table.name, ours, listed(table))
     name = ".".join(library.name.split(".")[:3])
     theirs = DISTRIBUTION / name
-    if theirs.exists() and is_of_our_age(theirs.read_bytes()):
-        expect_equal(str(theirs), ours, defined(theirs))
+    if theirs.exists():
+        failures.extend(f"{theirs}: missing here: {' '.join(symbol)}" for symbol in sorted(defined(theirs) - ours))
+    instrumented = re.search(rb"__[at]san", stack.read_bytes())
+    if not instrumented and (said := start_of_a_program_that_names_all(table, library.resolve(), stack.resolve())):
+        failures.append(f"a program with every symbol of {library.name}: {said}")
     dynamic = subprocess.run(["readelf", "-dVW", str(library)], check=True, capture_output=True, text=True).stdout
     for pattern in (rf"SONAME.*\[{re.escape(name)}\]", r"NEEDED.*\[liburoce\.so\.0\]", r"RUNPATH.*\$ORIGIN",
                     r"Name: UROCE_PRIVATE_\d+\.\d+"):
