@@ -188,11 +188,11 @@ class Tally:
             comparison, goal = GOALS[name]
             if value <= goal if comparison == AT_MOST else value >= goal:
                 self.met += 1
-                verdict = 'met'
+                result = 'met'
             else:
                 self.missed.append(name)
-                verdict = 'not met'
-            said.append(f'{"ratio " if name.endswith(".ratio") else ""}{comparison} {goal:.3g} {verdict}')
+                result = 'not met'
+            said.append(f'{"ratio " if name.endswith(".ratio") else ""}{comparison} {goal:.3g} {result}')
         return ', '.join(said)
 
     def absent(self):

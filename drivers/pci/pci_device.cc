@@ -114,7 +114,7 @@ std::optional<std::string> pci_address(std::string_view devargs) {
   return address;
 }
 
-Status may_have_pci_device(std::string_view devargs, const PciSurroundings& here) {
+Status may_have_pci_device(std::string_view devargs, const PciPaths& here) {
   const std::optional<std::string> address = pci_address(devargs);
   if (!address) return {};
   const fs::path device = here.devices / *address;
@@ -130,7 +130,7 @@ Status may_have_pci_device(std::string_view devargs, const PciSurroundings& here
   return of_the_kernel(*address, device, driver);
 }
 
-bool may_be_network_controller(std::string_view devargs, const PciSurroundings& here) {
+bool may_be_network_controller(std::string_view devargs, const PciPaths& here) {
   const std::optional<std::string> address = pci_address(devargs);
   if (!address) return true;
   std::ifstream file(here.devices / *address / "class");

@@ -16,7 +16,7 @@ namespace uroce::drivers {
 std::optional<std::string> pci_address(std::string_view devargs);
 
 /// Where the kernel shows devices, and what this process is; tests have folders of their own.
-struct PciSurroundings {
+struct PciPaths {
   std::filesystem::path devices = "/sys/bus/pci/devices";
   std::filesystem::path files = "/dev";
   bool our_verbs = has_our_verbs();
@@ -26,9 +26,9 @@ struct PciSurroundings {
 /// The error is one line that names the device and says what would work: ENODEV (does not exist, no driver
 /// for programs holds it), EBUSY (the kernel's), ENOENT or EACCES (the file by which programs reach it),
 /// ENOTSUP (its driver does not work in this process).
-Status may_have_pci_device(std::string_view devargs, const PciSurroundings& here = {});
+Status may_have_pci_device(std::string_view devargs, const PciPaths& here = {});
 
 /// What is known before the device is opened: true unless the kernel says that it is something else.
-bool may_be_network_controller(std::string_view devargs, const PciSurroundings& here = {});
+bool may_be_network_controller(std::string_view devargs, const PciPaths& here = {});
 
 }  // namespace uroce::drivers

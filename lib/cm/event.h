@@ -10,7 +10,7 @@ enum class EventKind : uint8_t {
   kEstablished,     // RTU, or established()
   kRejected,        // REJ, with its reason
   kUnanswered,      // REQ, REP or SIDR_REQ was sent as often as allowed
-  kDisconnected,    // the peer hung up, or has answered that we did, or does not answer
+  kDisconnected,    // the peer disconnected, confirmed our disconnect, or does not answer
   kTimewaitEnded,   // the queue pair's number may be used again
   kServiceRequest,  // SIDR_REQ for a listener: answer_service()
   kServiceReply,    // SIDR_REP, with its status

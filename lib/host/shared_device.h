@@ -57,11 +57,11 @@ struct SharedAddress {
   uint16_t vlan = 0;
 };
 
-/// A station that is asked for, and on which link: an address may stand for another station in each VLAN.
-struct Station {
+/// A neighbour that is asked for, and on which link: an address may stand for another neighbour in each VLAN.
+struct Neighbour {
   Gid address;
   uint16_t vlan = 0;
-  auto operator<=>(const Station&) const = default;
+  auto operator<=>(const Neighbour&) const = default;
 };
 
 /// A fault that packets of a shared device are to meet, under the service's number of it.
@@ -73,10 +73,10 @@ struct SharedFault {
 /// Hears what the service tells, on the thread that reads from it.
 class SharedDeviceListener {
  public:
-  /// The answer to resolve(): `hop` is what has the MAC, the station itself or a router.
-  virtual void resolved(const Station& station, const Gid& hop, MacAddress mac) = 0;
+  /// The answer to resolve(): `hop` is what has the MAC, the neighbour itself or a router.
+  virtual void resolved(const Neighbour& neighbour, const Gid& hop, MacAddress mac) = 0;
   /// EHOSTUNREACH or ETIMEDOUT.
-  virtual void resolution_failed(const Station& station, int error) = 0;
+  virtual void resolution_failed(const Neighbour& neighbour, int error) = 0;
   /// What was told of a hop may be wrong by now, unless it still has the MAC; of all when `hop` is null.
   virtual void forget_neighbours(std::optional<Gid> hop, std::optional<MacAddress> mac) = 0;
   virtual void address_added(const SharedAddress& address) = 0;
@@ -139,8 +139,8 @@ class SharedDevice {
 
   /// Our address that `destination` is reached from. Null: no way leads there.
   virtual std::optional<Gid> source_to(const Gid& destination) = 0;
-  /// The listener hears of the way to the station. Never waits: may be called in a turn.
-  virtual void resolve(const Station& station) = 0;
+  /// The listener hears of the way to the neighbour. Never waits: may be called in a turn.
+  virtual void resolve(const Neighbour& neighbour) = 0;
 
   /// Says how many queue pairs this program has, for `uroce status`. Never waits.
   virtual void show_queue_pairs(uint32_t count) = 0;

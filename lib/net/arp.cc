@@ -50,7 +50,7 @@ std::optional<ArpMessage> parse_arp(std::span<const std::byte> frame) {
                            .sender = load_ipv4(arp + kSenderIp),
                            .target_mac = load_mac(arp + kTargetMac),
                            .target = load_ipv4(arp + kTargetIp)};
-  // No station's own address is a group's.
+  // No neighbour's own address is a group's.
   if (is_multicast(message.sender_mac) || is_multicast(message.sender)) return std::nullopt;
   return message;
 }

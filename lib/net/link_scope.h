@@ -4,7 +4,7 @@
 
 namespace uroce::net {
 
-/// fe80::/10: an address of one link, which means another station on each.
+/// fe80::/10: an address of one link, which means another neighbour on each.
 constexpr bool is_link_local(const Gid& address) {
   return address.bytes[0] == 0xFE && address.bytes[1] >> 6 == 2;
 }

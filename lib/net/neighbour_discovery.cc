@@ -76,7 +76,7 @@ bool is_solicited_node(const Gid& gid) {
   return std::equal(gid.bytes.begin(), gid.bytes.begin() + 13, solicited_node({}).bytes.begin());
 }
 
-/// The rules about which station may say what to which.
+/// The rules about which neighbour may say what to which.
 bool plausible(const DiscoveryMessage& message) {
   if (is_multicast(message.target) || message.target.is_ipv4() || is_multicast(message.source)) return false;
   if (message.link_address && is_multicast(*message.link_address)) return false;

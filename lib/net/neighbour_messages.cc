@@ -1,4 +1,4 @@
-// What stations say to each other about their addresses: ARP and neighbour discovery, received and sent.
+// What neighbours say to each other about their addresses: ARP and neighbour discovery, received and sent.
 #include "base/values/contract.h"
 #include "net/derived_mac.h"
 #include "net/gid_table.h"
@@ -25,7 +25,7 @@ bool Neighbours::receive_arp(const ArpMessage& message, Instant now, port::TxBat
   const bool for_us = owns(message.target);
   if (contested(message.sender, message.sender_mac, now, batch)) return true;
   Neighbour* sender = table_.find(message.sender);
-  // An entry is updated by any ARP of its station (RFC 826), an announcement included.
+  // An entry is updated by any ARP of its neighbour (RFC 826), an announcement included.
   if (sender != nullptr && !owns(message.sender)) learn(*sender, message.sender_mac, now);
   if (message.reply) return sender != nullptr;
   if (!for_us) return sender != nullptr;

@@ -6,7 +6,7 @@
 
 #include "base/values/identifiers.h"
 #include "base/values/time.h"
-#include "net/askers.h"
+#include "net/resolution_clients.h"
 
 namespace uroce::net {
 
@@ -23,10 +23,10 @@ struct Neighbour {
   MacAddress mac;
   NeighbourState state = NeighbourState::kFree;
   uint8_t asked = 0;
-  bool off_link = false;  // why it is kSilent: there is no way
-  bool wanted = false;    // by a caller; others are known because they asked for us
-  Asker asker = 0;        // that wanted it first
-  Gid hop;                // the station that has the MAC, if a Resolver said so
+  bool off_link = false;        // why it is kSilent: there is no way
+  bool wanted = false;          // by a caller; others are known because they asked for us
+  ResolutionClient client = 0;  // that wanted it first
+  Gid hop;                      // the neighbour that has the MAC, if a Resolver said so
   Instant due{};
   Instant since{};  // the question was asked
 };

@@ -110,8 +110,8 @@ std::optional<MacAddress> Neighbours::lookup(const Gid& address, Instant now) co
   return neighbour->mac;
 }
 
-int Neighbours::find_mac(const Gid& address, Instant now, MacAddress& mac, Asker asker) {
-  switch (resolve(address, now, asker)) {
+int Neighbours::find_mac(const Gid& address, Instant now, MacAddress& mac, ResolutionClient client) {
+  switch (resolve(address, now, client)) {
     case Resolution::kKnown:
       mac = lookup(address, now).value_or(MacAddress{});
       return 0;
@@ -127,7 +127,7 @@ int Neighbours::find_mac(const Gid& address, Instant now, MacAddress& mac, Asker
   return EHOSTUNREACH;
 }
 
-Resolution Neighbours::resolve(const Gid& destination, Instant now, Asker asker) {
+Resolution Neighbours::resolve(const Gid& destination, Instant now, ResolutionClient client) {
   if (lookup(destination, now)) return Resolution::kKnown;
   const auto way = way_to(destination);
   if (!way || destination == Gid{}) return Resolution::kOffLink;
@@ -139,49 +139,49 @@ Resolution Neighbours::resolve(const Gid& destination, Instant now, Asker asker)
     erase(*neighbour);
     return off_link ? Resolution::kOffLink : Resolution::kNoAnswer;
   }
-  if (!has_room_for(asker)) return Resolution::kTableFull;
+  if (!has_room_for(client)) return Resolution::kTableFull;
   // What had to give way may have moved it.
   neighbour = table_.find(address);
   if (neighbour == nullptr) neighbour = make_entry(address, true);
   if (neighbour == nullptr) return Resolution::kTableFull;
-  begin_question(*neighbour, asker, now);
+  begin_question(*neighbour, client, now);
   return Resolution::kAsking;
 }
 
-void Neighbours::begin_question(Neighbour& neighbour, Asker asker, Instant now) {
-  if (neighbour.state == NeighbourState::kKnown && neighbour.wanted) known_.remove(neighbour.asker);
+void Neighbours::begin_question(Neighbour& neighbour, ResolutionClient client, Instant now) {
+  if (neighbour.state == NeighbourState::kKnown && neighbour.wanted) known_.remove(neighbour.client);
   neighbour.wanted = true;
-  neighbour.asker = asker;
+  neighbour.client = client;
   neighbour.state = NeighbourState::kAsking;
   neighbour.asked = 0;
   neighbour.due = now;
   neighbour.since = now;
-  asking_.add(asker);
+  asking_.add(client);
   deadline_ = std::min(deadline_, now);
 }
 
 void Neighbours::end_question(Neighbour& neighbour, NeighbourState state) {
   UROCE_ASSERT(neighbour.state == NeighbourState::kAsking);
-  asking_.remove(neighbour.asker);
+  asking_.remove(neighbour.client);
   neighbour.state = state;
 }
 
 void Neighbours::erase(const Neighbour& neighbour) {
   // Others have no owner.
-  if (neighbour.wanted && neighbour.state == NeighbourState::kAsking) asking_.remove(neighbour.asker);
-  if (neighbour.wanted && neighbour.state == NeighbourState::kKnown) known_.remove(neighbour.asker);
+  if (neighbour.wanted && neighbour.state == NeighbourState::kAsking) asking_.remove(neighbour.client);
+  if (neighbour.wanted && neighbour.state == NeighbourState::kKnown) known_.remove(neighbour.client);
   table_.erase(Gid(neighbour.address));
 }
 
-/// Where half of the table is asked for, the oldest question of the asker with most gives way to one with
-/// fewer. What waits for that question asks anew, and is refused: no asker has more than its own then.
-bool Neighbours::has_room_for(Asker asker) {
+/// Where half of the table is asked for, the oldest question of the client with most gives way to one with
+/// fewer. What waits for that question asks anew, and is refused: no client has more than its own then.
+bool Neighbours::has_room_for(ResolutionClient client) {
   if (asking_.total() < (options_.capacity + 1) / 2) return true;
-  const Askers::Share largest = asking_.largest();
-  if (largest.count <= asking_.of(asker)) return false;
+  const ResolutionClients::Share largest = asking_.largest();
+  if (largest.count <= asking_.of(client)) return false;
   const Neighbour* oldest = nullptr;
   for (const Neighbour& candidate : table_.slots()) {
-    if (candidate.state != NeighbourState::kAsking || candidate.asker != largest.asker) continue;
+    if (candidate.state != NeighbourState::kAsking || candidate.client != largest.client) continue;
     if (oldest == nullptr || candidate.since < oldest->since) oldest = &candidate;
   }
   UROCE_ASSERT(oldest != nullptr);
@@ -194,8 +194,8 @@ Neighbour* Neighbours::make_entry(const Gid& address, bool wanted) {
   if (neighbour != nullptr) return neighbour;
   if (!wanted) return nullptr;
   // Full: silent ones give way first, then the one that was heard longest ago: of those that no caller
-  // wanted, and then of those of the asker with most. A question is worth the search.
-  const Asker most = known_.largest().asker;
+  // wanted, and then of those of the client with most. A question is worth the search.
+  const ResolutionClient most = known_.largest().client;
   const Neighbour* oldest = nullptr;
   for (const Neighbour& candidate : table_.slots()) {
     if (candidate.state == NeighbourState::kSilent) {
@@ -203,7 +203,7 @@ Neighbour* Neighbours::make_entry(const Gid& address, bool wanted) {
       break;
     }
     if (candidate.state != NeighbourState::kKnown) continue;
-    if (candidate.wanted && candidate.asker != most) continue;
+    if (candidate.wanted && candidate.client != most) continue;
     const bool goes_first =
         oldest == nullptr ||
         (candidate.wanted == oldest->wanted ? candidate.due < oldest->due : oldest->wanted);
@@ -219,14 +219,14 @@ void Neighbours::learn(Neighbour& neighbour, MacAddress mac, Instant now) {
   const bool was_known = neighbour.state == NeighbourState::kKnown;
   if (neighbour.state == NeighbourState::kAsking && neighbour.wanted)
     end_question(neighbour, NeighbourState::kKnown);
-  if (neighbour.wanted && !was_known) known_.add(neighbour.asker);
+  if (neighbour.wanted && !was_known) known_.add(neighbour.client);
   neighbour.state = NeighbourState::kKnown;
   neighbour.mac = mac;
   neighbour.due = now + options_.known_for;
 }
 
 void Neighbours::learn_from_question(const Gid& address, MacAddress mac, Instant now) {
-  // A station that asks for us is about to talk to us. Never at the cost of another entry.
+  // A neighbour that asks for us is about to talk to us. Never at the cost of another entry.
   if (owns(address) || is_multicast(mac) || link_of(address) == nullptr) return;
   Neighbour* neighbour = table_.find(address);
   if (neighbour == nullptr) neighbour = make_entry(address, false);

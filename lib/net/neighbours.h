@@ -9,11 +9,11 @@
 #include "base/values/identifiers.h"
 #include "base/values/time.h"
 #include "net/arp.h"
-#include "net/askers.h"
 #include "net/neighbour_discovery.h"
 #include "net/neighbour_table.h"
 #include "net/own_addresses.h"
 #include "net/prefix.h"
+#include "net/resolution_clients.h"
 #include "net/route.h"
 #include "port/tx_batch.h"
 
@@ -24,7 +24,7 @@ enum class Resolution : uint8_t {
   kAsking,     // ask again later; pump() and receive() go on with it
   kNoAnswer,   // asked often enough in vain; told once, then asking may start anew (ETIMEDOUT)
   kOffLink,    // outside every prefix of ours, and there is no route (EHOSTUNREACH)
-  kTableFull,  // as many are being asked for as may be, and no asker has more than this one (ENOBUFS)
+  kTableFull,  // as many are being asked for as may be, and no client has more than this one (ENOBUFS)
 };
 
 /// Knows the ways from an interface better than we can find out: the kernel, when the interface is its.
@@ -58,13 +58,13 @@ struct NeighbourOptions {
   Resolver* resolver = nullptr;  // not owned: then frames are neither sent nor understood
 };
 
-/// The MACs of the stations on one port's link: asks by ARP and neighbour discovery and answers for our own
+/// The MACs of the neighbours on one port's link: asks by ARP and neighbour discovery and answers for our own
 /// addresses. Sans-I/O: one thread at a time, time as an argument, frames out through a batch; no allocation
 /// after construction. A peer's bytes cannot make it grow, and never displace what a caller asked for. What
 /// is being asked for takes half of the entries at most, so that it never displaces all that is known; among
 /// what is known, neighbours that only asked for us give way before those that a caller wanted. Both halves
-/// have owners, the askers: where there is no room, the oldest entry of the asker with most gives way to one
-/// with fewer.
+/// have owners, the clients: where there is no room, the oldest entry of the client with most gives way to
+/// one with fewer.
 class Neighbours {
  public:
   /// Questions are sent at this rate at most.
@@ -96,17 +96,17 @@ class Neighbours {
   [[nodiscard]] std::optional<Source> source_to(const Gid& destination) const;
 
   /// Starts asking where that is needed; the question leaves with the next pump().
-  Resolution resolve(const Gid& destination, Instant now, Asker asker = 0);
+  Resolution resolve(const Gid& destination, Instant now, ResolutionClient client = 0);
   /// lookup(), and resolve() if that does not know it: 0, EINPROGRESS (kAsking), or the errno of what
   /// resolve() says.
-  int find_mac(const Gid& address, Instant now, MacAddress& mac, Asker asker = 0);
+  int find_mac(const Gid& address, Instant now, MacAddress& mac, ResolutionClient client = 0);
 
   /// An ARP or neighbour discovery frame, without a tag, for our MAC or a group. Answers go into the batch;
   /// when that is full they are not sent, and the peer will ask again. False: malformed or none of our
   /// business (kDropNeighbour).
   bool receive(std::span<const std::byte> frame, Instant now, port::TxBatch& batch);
 
-  /// Another station says that one of our addresses is its own: the last one to do so, told once. It was
+  /// Another neighbour says that one of our addresses is its own: the last one to do so, told once. It was
   /// defended, but not more often than every ten seconds.
   std::optional<OwnAddresses::Conflict> take_conflict() { return own_.take_conflict(); }
 
@@ -114,7 +114,7 @@ class Neighbours {
   void pump(Instant now, port::TxBatch& batch);
 
   // With an resolver, whose answers may be of any address, however far.
-  /// `hop`: the station that has the MAC, the address itself or a router.
+  /// `hop`: the neighbour that has the MAC, the address itself or a router.
   void resolved(const Gid& address, const Gid& hop, MacAddress mac, Instant now);
   /// kNoAnswer or kOffLink: what resolve() says once.
   void resolution_failed(const Gid& address, Resolution why);
@@ -144,12 +144,12 @@ class Neighbours {
   void learn_from_question(const Gid& address, MacAddress mac, Instant now);
   /// In place of one that may go, if that is needed; null: none may.
   Neighbour* make_entry(const Gid& address, bool wanted);
-  void begin_question(Neighbour& neighbour, Asker asker, Instant now);
+  void begin_question(Neighbour& neighbour, ResolutionClient client, Instant now);
   /// The question has its answer, or none came: `state` says which.
   void end_question(Neighbour& neighbour, NeighbourState state);
   void erase(const Neighbour& neighbour);
-  /// False: there is no room for one question more of the asker.
-  [[nodiscard]] bool has_room_for(Asker asker);
+  /// False: there is no room for one question more of the client.
+  [[nodiscard]] bool has_room_for(ResolutionClient client);
   template <typename Meant>
   void forget_if(Meant meant);
 
@@ -167,8 +167,8 @@ class Neighbours {
   std::vector<Prefix> addresses_;  // configured ones, then the link-local
   OwnAddresses own_;
   NeighbourTable table_;
-  Askers asking_;  // whose unanswered questions there are
-  Askers known_;   // that wanted those that are known
+  ResolutionClients asking_;  // whose unanswered questions there are
+  ResolutionClients known_;   // that wanted those that are known
   Instant deadline_ = kNever;
 };
 

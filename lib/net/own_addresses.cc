@@ -1,5 +1,6 @@
-// Decision: an address is used while others are asked for it, and kept when another station claims it. No
-// program waits at its start, or loses its connections. Cost: for a moment two stations may have the address.
+// Decision: an address is used while others are asked for it, and kept when another neighbour claims it. No
+// program waits at its start, or loses its connections. Cost: for a moment two neighbours may have the
+// address.
 #include "net/own_addresses.h"
 
 #include <algorithm>

@@ -16,7 +16,7 @@ class OwnAddresses {
  public:
   static constexpr Duration kDefendEvery = seconds(10);
 
-  /// Another station says that one of them is its own.
+  /// Another neighbour says that one of them is its own.
   struct Conflict {
     Gid address;
     MacAddress with;

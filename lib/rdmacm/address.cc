@@ -163,7 +163,7 @@ int resolve_address(Id& id, const sockaddr* from, const sockaddr* to, int timeou
     const std::lock_guard guard(core().mutex);
     id.state = IdState::kAddressQuery;
   }
-  const int error = id.device->manage([&](engine::GeneralServices& services, Instant now) {
+  const int error = id.device->manage([&](engine::Gsi& services, Instant now) {
     services.resolve(id.way.local, id.way.remote, id.handle, now,
                      now + milliseconds(std::max(timeout_ms, 0)));
   });
@@ -187,7 +187,7 @@ int resolve_route(Id& id) {
 
 int listen_on(Id& id, CmDevice& device, uint32_t backlog) {
   int error = 0;
-  const int managed = device.manage([&](engine::GeneralServices& services, Instant) {
+  const int managed = device.manage([&](engine::Gsi& services, Instant) {
     const Result<cm::ListenerId> listener =
         services.agent().listen(id.local_service(), {id.local.address, id.family_only}, backlog, id.handle);
     if (listener)
@@ -203,7 +203,7 @@ int listen_on(Id& id, CmDevice& device, uint32_t backlog) {
 void end_listening(Id& id) {
   for (const Id::Listening& one : id.listening) {
     static_cast<void>(one.device->manage(
-        [&](engine::GeneralServices& services, Instant) { services.agent().end_listening(one.listener); }));
+        [&](engine::Gsi& services, Instant) { services.agent().end_listening(one.listener); }));
   }
   id.listening.clear();
 }
@@ -232,7 +232,7 @@ int prepare_agents(const Id& id) {
   if (!all) return all.error().code;
   for (const auto& device : *all) {
     if (id.device != nullptr && id.device != device.get()) continue;
-    if (const int error = device->manage([](engine::GeneralServices&, Instant) {}); error != 0) return error;
+    if (const int error = device->manage([](engine::Gsi&, Instant) {}); error != 0) return error;
   }
   return 0;
 }

@@ -141,7 +141,7 @@ wire::CmReq describe_request(const Id& id, const RequestedParameters& requested)
 template <typename Start>
 int begin_connecting(Id& id, Start start) {
   int error = 0;
-  const int managed = id.device->manage([&](engine::GeneralServices& services, Instant) {
+  const int managed = id.device->manage([&](engine::Gsi& services, Instant) {
     const Result<cm::CommId> comm = start(services.agent());
     if (!comm) {
       error = comm.error().code;
@@ -180,8 +180,8 @@ template <typename Change>
 int ask_agent(Id& id, Change change) {
   if (id.device == nullptr || id.comm == cm::CommId{}) return EINVAL;
   int error = 0;
-  const int managed = id.device->manage(
-      [&](engine::GeneralServices& services, Instant) { error = change(services.agent()); });
+  const int managed =
+      id.device->manage([&](engine::Gsi& services, Instant) { error = change(services.agent()); });
   return managed != 0 ? managed : error;
 }
 

@@ -68,8 +68,8 @@ ibv_xrcd* CmDevice::default_xrc_domain() {
   return xrc_domain_;
 }
 
-int CmDevice::manage(const std::function<void(engine::GeneralServices&, Instant now)>& function) {
-  return device_.manage(*this, [&](engine::GeneralServices& services, Instant now) {
+int CmDevice::manage(const std::function<void(engine::Gsi&, Instant now)>& function) {
+  return device_.manage(*this, [&](engine::Gsi& services, Instant now) {
     services_ = &services;
     function(services, now);
   });
@@ -83,15 +83,14 @@ void CmDevice::say_goodbye() {
   }
   Instant until{};
   bool done = false;
-  int error = manage([&](engine::GeneralServices& services, Instant now) {
+  int error = manage([&](engine::Gsi& services, Instant now) {
     services.agent().end(kDrepWithin, kDreqRepeats, now);
     until = now + kDrepWithin * (kDreqRepeats + 1);
   });
   while (error == 0 && !done) {
     std::this_thread::yield();
-    error = manage([&](engine::GeneralServices& services, Instant now) {
-      done = services.agent().has_ended() || now > until;
-    });
+    error = manage(
+        [&](engine::Gsi& services, Instant now) { done = services.agent().has_ended() || now > until; });
   }
 }
 

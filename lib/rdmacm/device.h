@@ -12,7 +12,7 @@
 #include "base/values/result.h"
 #include "engine/device/device.h"
 #include "engine/poller/device_events.h"
-#include "engine/poller/general_services.h"
+#include "engine/poller/gsi.h"
 #include "rdmacm/ports.h"
 
 namespace uroce::rdmacm {
@@ -36,7 +36,7 @@ class CmDevice final : public engine::ServicesUser, public engine::DeviceListene
   ibv_xrcd* default_xrc_domain();
 
   /// Runs the function in a turn, where the agent is; the core's mutex is not held. 0, or ENODEV.
-  int manage(const std::function<void(engine::GeneralServices&, Instant now)>& function);
+  int manage(const std::function<void(engine::Gsi&, Instant now)>& function);
 
   /// The process ends with ids that it has not destroyed: as if it had, so that peers hear of it. What the
   /// kernel does when a process closes its descriptors.
@@ -62,7 +62,7 @@ class CmDevice final : public engine::ServicesUser, public engine::DeviceListene
   std::mutex defaults_;
   ibv_pd* domain_ = nullptr;  // under the mutex, like the next
   ibv_xrcd* xrc_domain_ = nullptr;
-  engine::GeneralServices* services_ = nullptr;  // of turns; there before anything happens
+  engine::Gsi* services_ = nullptr;  // of turns; there before anything happens
 };
 
 /// There until the process ends.

@@ -74,7 +74,7 @@ Id* make_child(Id& listener, const Request& request) {
   attach(*child, *request.device);
   show_path(*child);
   int error = 0;
-  const int managed = request.device->manage([&](engine::GeneralServices& services, Instant) {
+  const int managed = request.device->manage([&](engine::Gsi& services, Instant) {
     error = services.agent().take_request(request.comm, child->handle);
   });
   if (managed == 0 && error == 0) return child;
@@ -88,7 +88,7 @@ bool carry_out_request(Event& event) {
   Id* const child = make_child(listener, *request);
   if (child == nullptr) {
     static_cast<void>(request->device->manage(
-        [&](engine::GeneralServices& services, Instant) { services.agent().release(request->comm); }));
+        [&](engine::Gsi& services, Instant) { services.agent().release(request->comm); }));
     return false;
   }
   event.listen_id = &listener;

@@ -33,7 +33,7 @@ std::optional<ibv_qp_type> type_of(rdma_port_space space) {
 void leave_agents(Id& id) {
   end_listening(id);
   if (id.device == nullptr) return;
-  static_cast<void>(id.device->manage([&](engine::GeneralServices& services, Instant) {
+  static_cast<void>(id.device->manage([&](engine::Gsi& services, Instant) {
     services.forget(id.handle);
     services.agent().release(id.comm);
   }));
@@ -43,7 +43,7 @@ void release_requests(const std::vector<std::unique_ptr<Event>>& events) {
   for (const auto& event : events) {
     if (event->request == nullptr) continue;
     static_cast<void>(event->request->device->manage(
-        [&](engine::GeneralServices& services, Instant) { services.agent().release(event->request->comm); }));
+        [&](engine::Gsi& services, Instant) { services.agent().release(event->request->comm); }));
   }
 }
 

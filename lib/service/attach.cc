@@ -32,7 +32,7 @@ ServedDevice* Service::find_device(std::string_view name) const {
 }
 
 /// Whether the program may attach at all.
-Status Service::admit(const Program& program, const Message& message) const {
+Status Service::admit(const ClientProcess& program, const Message& message) const {
   if (Status status = serves(message); !status) return status;
   if (Status status = may_use(program); !status) return status;
   const Quotas& quotas = configuration_.quotas;
@@ -43,7 +43,7 @@ Status Service::admit(const Program& program, const Message& message) const {
 }
 
 /// What a program takes of its user's shares beside its numbers. Nothing, if there is too little of anything.
-Status Service::take_shares(Program& program) {
+Status Service::take_shares(ClientProcess& program) {
   const uid_t user = program.peer.uid;
   auto place = places_.take(user, 1);
   if (!place) return place.error();
@@ -57,7 +57,7 @@ Status Service::take_shares(Program& program) {
   return {};
 }
 
-void Service::give_back_shares(Program& program) {
+void Service::give_back_shares(ClientProcess& program) {
   program.place = {};
   program.memory_share = {};
   program.memberships = {};
@@ -65,7 +65,7 @@ void Service::give_back_shares(Program& program) {
 }
 
 /// `former`: the descriptor of a former service's memory for the program.
-Result<NumberBlock> Service::block_for(Program& program, ServedDevice& device, const Message& message,
+Result<NumberBlock> Service::block_for(ClientProcess& program, ServedDevice& device, const Message& message,
                                        int former) {
   if (message.number != 0) {
     const auto held = granted_numbers(former, program.peer.uid);
@@ -82,7 +82,7 @@ Result<NumberBlock> Service::block_for(Program& program, ServedDevice& device, c
                                    now_);
 }
 
-void Service::attach(Program& program, host::Datagram& datagram) {
+void Service::attach(ClientProcess& program, host::Datagram& datagram) {
   const Message& message = datagram.message;
   if (program.attached()) return violate(program, "the program is attached already");
   if (const Status status = try_attach(program, datagram); !status) {
@@ -91,7 +91,7 @@ void Service::attach(Program& program, host::Datagram& datagram) {
   }
 }
 
-Status Service::try_attach(Program& program, host::Datagram& datagram) {
+Status Service::try_attach(ClientProcess& program, host::Datagram& datagram) {
   const Message& message = datagram.message;
   auto& [memory, former] = datagram.descriptor;
   if (Status status = admit(program, message); !status) return status;
@@ -113,8 +113,8 @@ Status Service::try_attach(Program& program, host::Datagram& datagram) {
   program.device = device;
   program.name = printable(host::text_of(message.text), kNameBytesMax);
   program.memory = std::make_shared<const Descriptor>(std::move(sound));
-  program.attachment = std::make_unique<Attachment>(program.id, *block, std::move(to_program->mapping),
-                                                    std::move(*from_program));
+  program.attachment = std::make_unique<ClientSession>(program.id, *block, std::move(to_program->mapping),
+                                                       std::move(*from_program));
   program.attachment->grant(program.peer.uid);
   program.traffic = TrafficMeter(now_);
   watch_process(program);

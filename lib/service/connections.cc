@@ -58,7 +58,7 @@ void Service::accept_one(Descriptor connection, UnattachedOfProcess& unattached)
   const uint32_t id = next_id_++;
   const int socket = connection.get();
   if (!watch(socket, id)) return closer_.close_connection(peer.uid, std::move(connection));
-  auto program = std::make_unique<Program>(id, std::move(connection), peer);
+  auto program = std::make_unique<ClientProcess>(id, std::move(connection), peer);
   program->unattached = std::move(*place);
   program->descriptors = std::move(*descriptor);
   program->account = &accounts_.open(peer.uid);
@@ -73,17 +73,17 @@ void Service::accept_one(Descriptor connection, UnattachedOfProcess& unattached)
 }
 
 /// Whether the connection has a place that it may lose to another one.
-bool Service::is_unattached(const Program& program) const {
+bool Service::is_unattached(const ClientProcess& program) const {
   return !program.attached() && !program.ended && !owns_capture(program);
 }
 
 /// Ends one connection that has not attached: the oldest of the process with most of them, of `user`, or of
 /// the user that has most.
 void Service::end_oldest_unattached(std::optional<uid_t> user, UnattachedOfProcess& unattached) {
-  const auto share = [&](const Program& program) {
+  const auto share = [&](const ClientProcess& program) {
     return std::pair(connections_.of(program.peer.uid), unattached[{program.peer.uid, program.peer.pid}]);
   };
-  Program* oldest = nullptr;  // ids, and so programs_, are in the order of time
+  ClientProcess* oldest = nullptr;  // ids, and so programs_, are in the order of time
   for (const auto& [id, program] : programs_) {
     if (!is_unattached(*program) || (user && program->peer.uid != *user)) continue;
     if (oldest == nullptr || share(*program) > share(*oldest)) oldest = program.get();

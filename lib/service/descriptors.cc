@@ -19,7 +19,7 @@ using host::MessageType;
 
 /// Whether the descriptors of the program's next message may be received. It is looked at where it waits, for
 /// nothing that arrives here can be refused any more.
-Status Service::may_bring_descriptors(const Program& program, const Message& message) const {
+Status Service::may_bring_descriptors(const ClientProcess& program, const Message& message) const {
   const bool captures = message.type == MessageType::kFaultTaken && program.attached();
   const bool attaches = message.type == MessageType::kAttach && !program.attached();
   if (!captures && !attaches)
@@ -36,7 +36,7 @@ Status Service::may_bring_descriptors(const Program& program, const Message& mes
 
 /// The next message of the program, or none. One whose descriptors may not come ends the program, and stays
 /// where it is until the connection is closed.
-Datagram Service::take_datagram(Program& program) {
+Datagram Service::take_datagram(ClientProcess& program) {
   const host::PeekedDatagram peeked = host::peek_datagram(program.socket.get());
   Datagram datagram;
   datagram.kind = peeked.kind;
@@ -51,7 +51,7 @@ Datagram Service::take_datagram(Program& program) {
 }
 
 /// Closes the descriptors of a message that no request has taken.
-void Service::close_rest(const Program& program, Datagram& datagram) {
+void Service::close_rest(const ClientProcess& program, Datagram& datagram) {
   std::vector<Descriptor> rest = std::move(datagram.surplus);
   for (Descriptor& descriptor : datagram.descriptor) {
     if (!descriptor.ok()) continue;
@@ -66,7 +66,7 @@ void Service::close_rest(const Program& program, Datagram& datagram) {
 }
 
 /// Memory of the program for another one. Its size is the program's choice.
-std::shared_ptr<const Descriptor> Service::handed_on(const Program& program, Descriptor memory) {
+std::shared_ptr<const Descriptor> Service::handed_on(const ClientProcess& program, Descriptor memory) {
   const auto close = [this, user = program.peer.uid](Descriptor* descriptor) {
     closer_.close_memory(user, std::move(*descriptor));
     delete descriptor;
@@ -75,7 +75,7 @@ std::shared_ptr<const Descriptor> Service::handed_on(const Program& program, Des
 }
 
 /// Messages that were not read may have descriptors.
-void Service::close_connection(Program& program) {
+void Service::close_connection(ClientProcess& program) {
   epoll_ctl(poll_.get(), EPOLL_CTL_DEL, program.socket.get(), nullptr);
   closer_.close_connection(program.peer.uid, std::move(program.socket));
 }

@@ -22,7 +22,7 @@ namespace {
 constexpr uint32_t kLastId = (1u << 16) - 1;
 static_assert(host::kFaultsMax == faults::kRulesMax);
 
-bool concerns(const OrderedFault& fault, const Program& program) {
+bool concerns(const OrderedFault& fault, const ClientProcess& program) {
   const host::Scope& scope = fault.rule.scope;
   return program.attached() && (scope.device.empty() || program.device->name() == scope.device) &&
          (!scope.client || static_cast<uint32_t>(program.peer.pid) == *scope.client) &&
@@ -31,13 +31,13 @@ bool concerns(const OrderedFault& fault, const Program& program) {
 
 }  // namespace
 
-Status Service::may_order_faults(const Program& program, const Message& message) const {
+Status Service::may_order_faults(const ClientProcess& program, const Message& message) const {
   if (Status status = serves(message); !status) return status;
   if (program.peer.uid == 0 || program.peer.uid == geteuid()) return {};
   return Error{EPERM, "only the service's own user and the superuser may order faults"};
 }
 
-void Service::add_fault(Program& program, const Message& message) {
+void Service::add_fault(ClientProcess& program, const Message& message) {
   if (Status status = may_order_faults(program, message); !status) return answer(program, message, status);
   if (host::text_of(message.text).starts_with(host::kBreakOrder)) return break_object(program, message);
   if (host::text_of(message.text).starts_with(host::kCaptureOrder)) return add_capture(program, message);
@@ -48,7 +48,7 @@ void Service::add_fault(Program& program, const Message& message) {
   next_fault_ = next_fault_ % kLastId + 1;
   // Only the program knows its queue pairs.
   if (rule->scope.queue_pair) {
-    fault.asker = program.id;
+    fault.caller = program.id;
     fault.request = message.request;
   } else {
     post(program, {.type = MessageType::kDone, .request = message.request, .number = fault.id});
@@ -58,7 +58,7 @@ void Service::add_fault(Program& program, const Message& message) {
 }
 
 /// What is broken at once: a queue pair, or the device for those of its programs that are meant.
-void Service::break_object(Program& program, const Message& message) {
+void Service::break_object(ClientProcess& program, const Message& message) {
   const auto meant = faults::parse_breakage(host::text_of(message.text));
   if (!meant) return answer(program, message, Error{EINVAL, "give qp, device, client, or key and client"});
   OrderedFault fault{.id = next_fault_, .rule = {.scope = meant->scope}, .since = now_};
@@ -74,7 +74,7 @@ void Service::break_object(Program& program, const Message& message) {
   }
   if (!meant->is_of_one())
     return post(program, {.type = MessageType::kDone, .request = message.request, .number = told});
-  fault.asker = program.id;
+  fault.caller = program.id;
   fault.request = message.request;
   fault.once = true;
   faults_.push_back(std::move(fault));
@@ -96,27 +96,27 @@ Status Service::may_apply(const OrderedFault& fault) const {
   return Error{ESRCH, fmt::format("client: process {} uses no device of the service", *scope.client)};
 }
 
-void Service::order_fault(Program& program, const Message& order) {
+void Service::order_fault(ClientProcess& program, const Message& order) {
   post(program, order);
   program.unanswered_faults.push_back(order.number);
 }
 
 /// A program answers each order once: each answer to a capture brings a descriptor.
-void Service::fault_taken(Program& program, host::Datagram& datagram) {
+void Service::fault_taken(ClientProcess& program, host::Datagram& datagram) {
   const Message& message = datagram.message;
   if (std::erase(program.unanswered_faults, message.number) == 0)
     return violate(program, "an answer to an order that there was not, or that was answered before");
   const auto fault = std::ranges::find(faults_, message.number, &OrderedFault::id);
   if (fault == faults_.end() || !concerns(*fault, program)) return;
   if (!fault->capture.empty()) return capture_taken(program, datagram, *fault);
-  if (fault->asker == 0) return;
-  Program* const asker = find(std::exchange(fault->asker, 0));
+  if (fault->caller == 0) return;
+  ClientProcess* const caller = find(std::exchange(fault->caller, 0));
   const Message asked{.request = fault->request};
   if (message.error == 0) {
     const uint32_t number = fault->once ? 1 : fault->id;
     if (fault->once) faults_.erase(fault);
-    if (asker != nullptr)
-      post(*asker, {.type = MessageType::kDone, .request = asked.request, .number = number});
+    if (caller != nullptr)
+      post(*caller, {.type = MessageType::kDone, .request = asked.request, .number = number});
     return;
   }
   const host::Scope& scope = fault->rule.scope;
@@ -124,11 +124,11 @@ void Service::fault_taken(Program& program, host::Datagram& datagram) {
       fault->key ? faults::why_key_stays(scope.client.value_or(0), *fault->key, message.error)
                  : fmt::format("qp: there is no queue pair {}", scope.queue_pair.value_or(QpNumber{}).value);
   faults_.erase(fault);
-  if (asker != nullptr) answer(*asker, asked, Error{ENOENT, missing});
+  if (caller != nullptr) answer(*caller, asked, Error{ENOENT, missing});
   inform_all();
 }
 
-Status Service::remove_fault(const Program& program, const Message& message) {
+Status Service::remove_fault(const ClientProcess& program, const Message& message) {
   if (Status status = may_order_faults(program, message); !status) return status;
   const auto removed = std::erase_if(faults_, [&](const OrderedFault& fault) {
     return fault.capture.empty() && (message.number == 0 || fault.id == message.number);
@@ -139,7 +139,7 @@ Status Service::remove_fault(const Program& program, const Message& message) {
   return {};
 }
 
-void Service::inform_of_faults(Program& program) {
+void Service::inform_of_faults(ClientProcess& program) {
   const auto is_meant = [&](uint32_t id) {
     const auto fault = std::ranges::find(faults_, id, &OrderedFault::id);
     return fault != faults_.end();
@@ -160,22 +160,22 @@ void Service::inform_of_faults(Program& program) {
 }
 
 /// Before the program's memory goes: what it has counted stays, and faults of its own end with it.
-void Service::end_faults_of(Program& program) {
+void Service::end_faults_of(ClientProcess& program) {
   const auto ends = [&](OrderedFault& fault) {
     if (!concerns(fault, program)) return false;
     const OrderedFault::Counts counts = program.attachment->fault_counts(fault.id);
     for (size_t i = 0; i < counts.size(); ++i) fault.ended[i] += counts[i];
     if (!fault.rule.scope.client && !fault.rule.scope.queue_pair) return false;
-    const uint32_t waiting = fault.owner != 0 ? fault.owner : fault.asker;
-    if (Program* const asker = find(waiting))
-      answer(*asker, {.request = fault.request}, Error{ESRCH, "the program has ended"});
+    const uint32_t waiting = fault.owner != 0 ? fault.owner : fault.caller;
+    if (ClientProcess* const caller = find(waiting))
+      answer(*caller, {.request = fault.request}, Error{ESRCH, "the program has ended"});
     return true;
   };
   std::erase_if(faults_, ends);
   program.told_faults.clear();
 }
 
-void Service::list_faults(Program& program, const Message& message) {
+void Service::list_faults(ClientProcess& program, const Message& message) {
   Status status = serves(message);
   if (status) status = may_use(program);
   if (!status) return answer(program, message, status);
@@ -207,7 +207,7 @@ void Service::list_faults(Program& program, const Message& message) {
 
 // Captures. They go the same way, and end with the connection that ordered them.
 
-void Service::add_capture(Program& program, const Message& message) {
+void Service::add_capture(ClientProcess& program, const Message& message) {
   const std::string text(host::text_of(message.text));
   const auto order = capture::parse_order(text);
   if (!order) return answer(program, message, order.error());
@@ -232,8 +232,8 @@ void Service::add_capture(Program& program, const Message& message) {
 
 /// The program captures: the one that ordered it gets the memory, unless it does not read. Descriptors that
 /// wait would be taken from all others.
-void Service::capture_taken(Program& program, host::Datagram& datagram, OrderedFault& fault) {
-  Program* const owner = find(fault.owner);
+void Service::capture_taken(ClientProcess& program, host::Datagram& datagram, OrderedFault& fault) {
+  ClientProcess* const owner = find(fault.owner);
   if (owner == nullptr) return;
   if (owner->outbox.waiting() >= kRelayedUnreadMax) {
     ++fault.not_passed_on;
@@ -265,11 +265,11 @@ void Service::capture_taken(Program& program, host::Datagram& datagram, OrderedF
   owner->outbox.post(std::move(letter));
 }
 
-void Service::end_captures_of(const Program& program) {
+void Service::end_captures_of(const ClientProcess& program) {
   std::erase_if(faults_, [&](const OrderedFault& fault) { return fault.owner == program.id; });
 }
 
-bool Service::owns_capture(const Program& program) const {
+bool Service::owns_capture(const ClientProcess& program) const {
   return std::ranges::find(faults_, program.id, &OrderedFault::owner) != faults_.end();
 }
 

@@ -26,7 +26,7 @@ void Service::inform_all() {
   for (auto& [id, program] : programs_) inform(*program);
 }
 
-void Service::inform(Program& program) {
+void Service::inform(ClientProcess& program) {
   if (program.ended) return;
   program.outbox.flush();
   // The rest when this has been read.
@@ -44,7 +44,7 @@ void Service::inform(Program& program) {
   if (std::exchange(program.forget_neighbours, false)) post(program, {.type = MessageType::kForgetNeighbour});
 }
 
-void Service::inform_of_addresses(Program& program) {
+void Service::inform_of_addresses(ClientProcess& program) {
   const std::vector<host::SharedAddress>& now = program.device->addresses();
   for (const host::SharedAddress& told : program.told_addresses)
     if (!contains(now, told)) post(program, {.type = MessageType::kAddressRemoved, .address = told.address});
@@ -58,14 +58,14 @@ void Service::inform_of_addresses(Program& program) {
 }
 
 void Service::tell_resolved(const NeighbourWatch::Answer& answer) {
-  Program* const program = find(answer.program);
+  ClientProcess* const program = find(answer.program);
   if (program == nullptr) return;
   --program->resolutions;
   post(*program, {.type = MessageType::kResolved,
                   .error = answer.error,
-                  .vlan = answer.station.vlan,
-                  .address = answer.station.address,
-                  .hop = answer.station.address,
+                  .vlan = answer.neighbour.vlan,
+                  .address = answer.neighbour.address,
+                  .hop = answer.neighbour.address,
                   .mac = answer.mac});
 }
 

@@ -19,12 +19,12 @@ bool may_be_channel(uint32_t channel) { return channel > 0 && channel < host::kP
 
 }  // namespace
 
-Status Service::introduce(Program& program, const Message& message) {
+Status Service::introduce(ClientProcess& program, const Message& message) {
   if (!may_be_channel(message.channel)) {
     violate(program, "a channel that there cannot be");
     return {};
   }
-  Program* const other = find(program.device->numbers().owner_of({message.number & QpNumber::kMask}));
+  ClientProcess* const other = find(program.device->numbers().owner_of({message.number & QpNumber::kMask}));
   if (other == nullptr || !other->attached())
     return Error{ESRCH, fmt::format("no program has queue pair number {:#x}", message.number)};
   if (other == &program) return Error{EINVAL, "the queue pair number is the program's own"};
@@ -56,7 +56,7 @@ Status Service::introduce(Program& program, const Message& message) {
   return {};
 }
 
-void Service::found(Program& program, const Message& message) {
+void Service::found(ClientProcess& program, const Message& message) {
   if (message.error == 0 && !may_be_channel(message.channel))
     return violate(program, "a channel that there cannot be");
   // The program that asked may have ended, or waited long enough.
@@ -66,7 +66,7 @@ void Service::found(Program& program, const Message& message) {
     const auto is_it = [&](const Introduction& i) { return &i == introduction; };
     return fail(*introductions_.take_if(is_it), ECONNREFUSED, "the other program has no channel left");
   }
-  Program* const asked = find(introduction->from);
+  ClientProcess* const asked = find(introduction->from);
   if (asked == nullptr) return;
   introduction->answered = true;
   const NumberBlock block = program.attachment->block();
@@ -79,7 +79,7 @@ void Service::found(Program& program, const Message& message) {
                       .about = program.id});
 }
 
-void Service::confirm(Program& program, const Message& message) {
+void Service::confirm(ClientProcess& program, const Message& message) {
   const auto confirmed = introductions_.take_if([&](const Introduction& i) {
     return i.answered && i.from == program.id && i.request == message.request;
   });
@@ -88,7 +88,7 @@ void Service::confirm(Program& program, const Message& message) {
 
 /// One that was answered is only over.
 void Service::fail(const Introduction& introduction, int error, std::string_view text) {
-  Program* const program = find(introduction.from);
+  ClientProcess* const program = find(introduction.from);
   if (program == nullptr) return;
   --program->introductions;
   if (introduction.answered) return;
@@ -97,7 +97,7 @@ void Service::fail(const Introduction& introduction, int error, std::string_view
   post(*program, done);
 }
 
-void Service::end_introductions(Program& program) {
+void Service::end_introductions(ClientProcess& program) {
   const uint32_t id = program.id;
   while (introductions_.take_if([&](const Introduction& i) { return i.from == id; })) continue;
   while (const auto lost = introductions_.take_if([&](const Introduction& i) { return i.to == id; }))

@@ -30,7 +30,7 @@ void LeftConnections::forget(NumberBlock numbers) {
 }
 
 void LeftConnections::erase(Programs::iterator at) {
-  Program& program = at->second;
+  ClientProcess& program = at->second;
   held_ -= program.connections.size();
   const auto of_user = of_user_.find(program.user);
   of_user->second -= program.connections.size();
@@ -39,7 +39,7 @@ void LeftConnections::erase(Programs::iterator at) {
   programs_.erase(at);
 }
 
-void LeftConnections::postpone(Program& program, Instant until) {
+void LeftConnections::postpone(ClientProcess& program, Instant until) {
   turns_.erase(program.turn);
   program.turn.at = until;
   program.turn.order = ++last_turn_;
@@ -50,7 +50,7 @@ void LeftConnections::answered(wire::CommId local, wire::CommId remote, const Gi
   const QpNumber owner = host::owner_of_comm_id(local.value);
   const auto after = programs_.upper_bound(owner.value);
   if (after == programs_.begin()) return;
-  Program& program = std::prev(after)->second;
+  ClientProcess& program = std::prev(after)->second;
   if (!program.numbers.contains(owner)) return;
   // A program may have written an id twice.
   for (host::OpenConnection& told :
@@ -63,7 +63,7 @@ Instant LeftConnections::deadline() const {
   return std::max(turns_.begin()->at, full_at_ - kEach * (kBurst - 1));
 }
 
-bool LeftConnections::find_unanswered(Program& program, Instant now) {
+bool LeftConnections::find_unanswered(ClientProcess& program, Instant now) {
   const auto& all = program.connections;
   for (size_t passed = 0; program.place < all.size() && all[program.place].remote == 0; ++program.place) {
     if (++passed <= kPassedOverMax) continue;
@@ -83,7 +83,7 @@ const host::OpenConnection* LeftConnections::next(Instant now) {
   for (int i = 0; i < kProgramsMax && !turns_.empty() && turns_.begin()->at <= now; ++i) {
     const auto at = programs_.find(turns_.begin()->program);
     UROCE_ASSERT(at != programs_.end());
-    Program& program = at->second;
+    ClientProcess& program = at->second;
     if (now - program.left >= kKept) {
       erase(at);
     } else if (find_unanswered(program, now)) {

@@ -61,7 +61,7 @@ class LeftConnections {
     uint32_t program = 0;  // its first number
     [[nodiscard]] auto operator<=>(const Turn&) const = default;
   };
-  struct Program {
+  struct ClientProcess {
     NumberBlock numbers;
     uid_t user = 0;
     Instant left{};
@@ -70,19 +70,19 @@ class LeftConnections {
     size_t place = 0;                               // of the connection that is next in this round
     std::vector<host::OpenConnection> connections;  // in the order of their ids; `remote` 0: answered
   };
-  using Programs = std::map<uint32_t, Program>;
+  using Programs = std::map<uint32_t, ClientProcess>;
 
   void erase(Programs::iterator program);
-  void postpone(Program& program, Instant until);
+  void postpone(ClientProcess& program, Instant until);
   /// Whether the program's next connection, if it has any in this round, is to be told now.
-  bool find_unanswered(Program& program, Instant now);
+  bool find_unanswered(ClientProcess& program, Instant now);
 
   Programs programs_;     // by their first number
   std::set<Turn> turns_;  // one of each program
   uint64_t last_turn_ = 0;
   std::map<uid_t, size_t> of_user_;  // how many connections
   size_t held_ = 0;                  // of all users
-  Program* chosen_ = nullptr;        // by next()
+  ClientProcess* chosen_ = nullptr;  // by next()
   Instant full_at_{INT64_MIN / 2};
 };
 

@@ -7,16 +7,17 @@
 namespace uroce::service {
 namespace {
 
-/// How many stations are looked up in one turn of a device.
-constexpr size_t kStationsOfTurnMax = 32;
+/// How many neighbours are looked up in one turn of a device.
+constexpr size_t kNeighboursOfTurnMax = 32;
 
 /// The device's name of a user: 0 is the device itself.
-net::Asker asker_of(uid_t user) { return net::Asker{user} + 1; }
+net::ResolutionClient client_of(uid_t user) { return net::ResolutionClient{user} + 1; }
 
 }  // namespace
 
-NeighbourWatch::Look NeighbourWatch::look_of(ServedDevice* device, const host::Station& station, uid_t user) {
-  return {device, {.destination = station.address, .vlan = station.vlan, .asker = asker_of(user)}};
+NeighbourWatch::Look NeighbourWatch::look_of(ServedDevice* device, const host::Neighbour& neighbour,
+                                             uid_t user) {
+  return {device, {.destination = neighbour.address, .vlan = neighbour.vlan, .client = client_of(user)}};
 }
 
 /// At whole milliseconds, so that questions which are due about then share a turn.
@@ -30,39 +31,39 @@ void NeighbourWatch::look_at(std::vector<Look>& looks) const {
   for (size_t first = 0; first < looks.size(); first += some.size()) {
     some.clear();
     ServedDevice* const device = looks[first].device;
-    for (size_t i = first; i < looks.size() && looks[i].device == device && some.size() < kStationsOfTurnMax;
-         ++i)
+    for (size_t i = first;
+         i < looks.size() && looks[i].device == device && some.size() < kNeighboursOfTurnMax; ++i)
       some.push_back(looks[i].question);
     find_(*device, some);
     for (size_t i = 0; i < some.size(); ++i) looks[first + i].question = some[i];
   }
 }
 
-void NeighbourWatch::ask(const Asker& asker, ServedDevice& device, const host::Station& station,
+void NeighbourWatch::ask(const Client& client, ServedDevice& device, const host::Neighbour& neighbour,
                          Instant now) {
-  const Question question{asker, &device, station, now, now};
+  const Question question{client, &device, neighbour, now, now};
   next_look_ = now;
   if (questions_.size() >= kQuestionsMax) {
-    const net::Askers::Share largest = askers_.largest();
-    if (largest.count <= askers_.of(asker_of(asker.user))) return refuse(question);
+    const net::ResolutionClients::Share largest = clients_.largest();
+    if (largest.count <= clients_.of(client_of(client.user))) return refuse(question);
     const auto oldest = std::ranges::find_if(
-        questions_, [&](const Question& open) { return asker_of(open.asker.user) == largest.asker; });
+        questions_, [&](const Question& open) { return client_of(open.client.user) == largest.client; });
     refuse(*oldest);
     questions_.erase(oldest);
-    askers_.remove(largest.asker);
+    clients_.remove(largest.client);
   }
   questions_.push_back(question);
-  askers_.add(asker_of(asker.user));
+  clients_.add(client_of(client.user));
 }
 
 void NeighbourWatch::refuse(const Question& question) {
-  refused_.push_back({question.asker.program, question.station, ENOBUFS, {}});
+  refused_.push_back({question.client.program, question.neighbour, ENOBUFS, {}});
 }
 
 void NeighbourWatch::forget(uint32_t program) {
   std::erase_if(questions_, [&](const Question& question) {
-    if (question.asker.program != program) return false;
-    askers_.remove(asker_of(question.asker.user));
+    if (question.client.program != program) return false;
+    clients_.remove(client_of(question.client.user));
     return true;
   });
   std::erase_if(refused_, [&](const Answer& answer) { return answer.program == program; });
@@ -78,9 +79,9 @@ bool NeighbourWatch::settle(const Question& question, const engine::Device::Neig
                             Instant now, std::vector<Answer>& answers) {
   if (found.error == EINPROGRESS && now - question.asked < kPatience) return false;
   const int error = found.error == EINPROGRESS ? ETIMEDOUT : found.error;
-  answers.push_back({question.asker.program, question.station, error, found.mac});
-  if (error == 0) watch({question.device, question.station}, {found.mac, question.asker.user});
-  askers_.remove(asker_of(question.asker.user));
+  answers.push_back({question.client.program, question.neighbour, error, found.mac});
+  if (error == 0) watch({question.device, question.neighbour}, {found.mac, question.client.user});
+  clients_.remove(client_of(question.client.user));
   return true;
 }
 
@@ -88,7 +89,8 @@ std::vector<NeighbourWatch::Answer> NeighbourWatch::answers(Instant now) {
   std::vector<Answer> answers = std::exchange(refused_, {});
   std::vector<Look> looks;
   for (const Question& question : questions_)
-    if (question.due <= now) looks.push_back(look_of(question.device, question.station, question.asker.user));
+    if (question.due <= now)
+      looks.push_back(look_of(question.device, question.neighbour, question.client.user));
   look_at(looks);
   next_look_ = kNever;
   auto look = looks.begin();
@@ -122,12 +124,12 @@ std::vector<NeighbourWatch::Moved> NeighbourWatch::moved() {
   look_at(looks);
   auto look = looks.begin();
   for (auto at = watched_.begin(); at != watched_.end();) {
-    const auto& [device, station] = at->first;
-    const auto& [destination, vlan, asker, error, mac] = (look++)->question;
+    const auto& [device, neighbour] = at->first;
+    const auto& [destination, vlan, client, error, mac] = (look++)->question;
     // Without room to ask again nothing is known to be wrong.
     const bool unknown = error == EINPROGRESS || error == ENOBUFS;
     const bool same = unknown || (error == 0 && mac == at->second.mac);
-    if (!same) moved.push_back({device, station, error == 0 ? mac : MacAddress{}});
+    if (!same) moved.push_back({device, neighbour, error == 0 ? mac : MacAddress{}});
     if (!same) at->second.mac = mac;
     at = same || error == 0 ? std::next(at) : watched_.erase(at);
   }

@@ -12,14 +12,14 @@
 
 #include "base/values/identifiers.h"
 #include "base/values/time.h"
-#include "net/askers.h"
+#include "net/resolution_clients.h"
 #include "service/served_device.h"
 
 namespace uroce::service {
 
-/// The stations that programs have asked for: questions that are open, and answers that may become wrong. The
-/// room for open questions has owners, the users: where there is none, the oldest question of the user with
-/// most gives way to one with fewer. So does the device's own room (net::Neighbours).
+/// The neighbours that programs have asked for: questions that are open, and answers that may become wrong.
+/// The room for open questions has owners, the users: where there is none, the oldest question of the user
+/// with most gives way to one with fewer. So does the device's own room (net::Neighbours).
 class NeighbourWatch {
  public:
   static constexpr Duration kPatience = seconds(3);
@@ -28,27 +28,27 @@ class NeighbourWatch {
   /// Beyond that programs are told to ask again for one that was watched before.
   static constexpr size_t kWatchedMax = 1024;
 
-  struct Asker {
+  struct Client {
     uint32_t program = 0;
     uid_t user = 0;
   };
   struct Answer {
     uint32_t program = 0;
-    host::Station station;
+    host::Neighbour neighbour;
     int error = 0;  // 0, EHOSTUNREACH, ETIMEDOUT or ENOBUFS
     MacAddress mac;
   };
   struct Moved {
     ServedDevice* device;
-    host::Station station;
-    MacAddress mac;  // zero: the station is not there any more
+    host::Neighbour neighbour;
+    MacAddress mac;  // zero: the neighbour is not there any more
   };
 
   /// Engine's Device::find_neighbours() of the device.
   using Find = std::function<void(ServedDevice&, std::span<engine::Device::NeighbourQuestion>)>;
   explicit NeighbourWatch(Find find = &ServedDevice::find_neighbours) : find_(std::move(find)) {}
 
-  void ask(const Asker& asker, ServedDevice& device, const host::Station& station, Instant now);
+  void ask(const Client& client, ServedDevice& device, const host::Neighbour& neighbour, Instant now);
   void forget(uint32_t program);
   /// The device is closed next; its programs are forgotten already.
   void forget(const ServedDevice& device);
@@ -69,27 +69,27 @@ class NeighbourWatch {
   static constexpr Duration kLookLater = milliseconds(20);
 
   struct Question {
-    Asker asker;
+    Client client;
     ServedDevice* device;
-    host::Station station;
+    host::Neighbour neighbour;
     Instant asked;
     Instant due;  // when it is looked up next
   };
-  using Place = std::pair<ServedDevice*, host::Station>;
+  using Place = std::pair<ServedDevice*, host::Neighbour>;
   struct Watched {
     MacAddress mac;
     uid_t user = 0;  // that asked last
   };
-  /// What a device says of a station.
+  /// What a device says of a neighbour.
   struct Look {
     ServedDevice* device;
     engine::Device::NeighbourQuestion question;
   };
 
   [[nodiscard]] static Instant next_look(Instant asked, Instant now);
-  /// Asks the devices, about several stations in each turn.
+  /// Asks the devices, about several neighbours in each turn.
   void look_at(std::vector<Look>& looks) const;
-  [[nodiscard]] static Look look_of(ServedDevice* device, const host::Station& station, uid_t user);
+  [[nodiscard]] static Look look_of(ServedDevice* device, const host::Neighbour& neighbour, uid_t user);
   [[nodiscard]] bool settle(const Question& question, const engine::Device::NeighbourQuestion& found,
                             Instant now, std::vector<Answer>& answers);
   void refuse(const Question& question);
@@ -97,7 +97,7 @@ class NeighbourWatch {
 
   const Find find_;
   std::vector<Question> questions_;  // the oldest first
-  net::Askers askers_{kQuestionsMax};
+  net::ResolutionClients clients_{kQuestionsMax};
   std::vector<Answer> refused_;
   Instant next_look_ = kNever;
   std::map<Place, Watched> watched_;

@@ -11,7 +11,7 @@
 
 namespace uroce::service {
 
-class Attachment;
+class ClientSession;
 
 /// Which program has a queue pair number of a device now: its upper bits are an index into a table. Used in
 /// turns of the device's poller 0 only.
@@ -20,16 +20,16 @@ class NumberOwners {
   NumberOwners() : slots_(host::NumberBlocks::kBlocks) {}
 
   /// Null: no program has the number.
-  [[nodiscard]] Attachment* of(QpNumber number) const {
+  [[nodiscard]] ClientSession* of(QpNumber number) const {
     return slots_[(number.value & QpNumber::kMask) >> host::kBlockBits];
   }
   /// `program`: null when no program has the numbers any more.
-  void set(NumberBlock block, Attachment* program) {
+  void set(NumberBlock block, ClientSession* program) {
     std::fill_n(slots_.begin() + (block.first >> host::kBlockBits), block.count >> host::kBlockBits, program);
   }
 
  private:
-  std::vector<Attachment*> slots_;
+  std::vector<ClientSession*> slots_;
 };
 
 }  // namespace uroce::service

@@ -20,7 +20,7 @@ struct OrderedFault {
   faults::Rule rule;
   Instant since{};  // when it was ordered
   // The connection that waits to hear whether it applies, and its request; 0: none.
-  uint32_t asker = 0;
+  uint32_t caller = 0;
   uint32_t request = 0;
   std::optional<uint32_t> key = std::nullopt;  // of memory, that is broken
   bool once = false;                           // something is broken at once; it is over with the answer

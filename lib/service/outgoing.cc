@@ -1,6 +1,6 @@
 #include "service/outgoing.h"
 
-#include "engine/poller/general_services.h"
+#include "engine/poller/gsi.h"
 #include "host/shared_device.h"
 #include "net/derived_mac.h"
 #include "service/management.h"
@@ -9,7 +9,7 @@
 namespace uroce::service {
 namespace {
 
-constexpr QpNumber kServices = engine::GeneralServices::kNumber;
+constexpr QpNumber kServices = engine::Gsi::kNumber;
 
 /// A message that is of the program's own connection, or of none, and names no other program's queue pair.
 bool is_own_message(const wire::Packet& packet, const Sender& sender) {
@@ -17,7 +17,7 @@ bool is_own_message(const wire::Packet& packet, const Sender& sender) {
   if (!message) return false;
   const bool own_id =
       message->sender == wire::CommId{} || sender.program.owns(host::owner_of_comm_id(message->sender.value));
-  const Attachment* const owner = sender.owners.of(message->queue_pair);
+  const ClientSession* const owner = sender.owners.of(message->queue_pair);
   return own_id && (owner == nullptr || owner == &sender.program);
 }
 

@@ -6,7 +6,7 @@
 #include <variant>
 
 #include "net/gid_table.h"
-#include "service/attachment.h"
+#include "service/client_session.h"
 #include "service/number_owners.h"
 #include "wire/packet.h"
 
@@ -23,7 +23,7 @@ struct Identity {
 
 /// The program that sends a frame, among all that share the device.
 struct Sender {
-  const Attachment& program;
+  const ClientSession& program;
   const NumberOwners& owners;
 };
 

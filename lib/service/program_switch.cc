@@ -9,7 +9,7 @@
 #include <cstring>
 #include <utility>
 
-#include "engine/poller/general_services.h"
+#include "engine/poller/gsi.h"
 #include "wire/frame.h"
 
 namespace uroce::service {
@@ -22,29 +22,29 @@ ProgramSwitch::ProgramSwitch(Options options)
   by_number_.reserve(host::NumberBlocks::kBlocks);
 }
 
-void ProgramSwitch::add(Attachment& program) {
+void ProgramSwitch::add(ClientSession& program) {
   programs_.push_back(&program);
   by_number_.emplace(program.program(), &program);
   owners_.set(program.block(), &program);
   left_.forget(program.block());
 }
 
-void ProgramSwitch::remove(Attachment& program) {
+void ProgramSwitch::remove(ClientSession& program) {
   std::erase(programs_, &program);
   by_number_.erase(program.program());
   owners_.set(program.block(), nullptr);
   while (!remove_some(program)) continue;
 }
 
-Attachment* ProgramSwitch::find(uint32_t program) const {
+ClientSession* ProgramSwitch::find(uint32_t program) const {
   const auto at = by_number_.find(program);
   return at == by_number_.end() ? nullptr : at->second;
 }
 
 bool ProgramSwitch::deliver(const Arrival& arrival) {
   const QpNumber to = arrival.packet.headers.bth.destination;
-  if (to == engine::GeneralServices::kNumber) return deliver_management(arrival);
-  Attachment* const program = owners_.of(to);
+  if (to == engine::Gsi::kNumber) return deliver_management(arrival);
+  ClientSession* const program = owners_.of(to);
   if (program == nullptr) return false;
   program->send(arrival.frame, arrival.has_icrc, arrival.sender, turn_);
   return true;
@@ -53,14 +53,14 @@ bool ProgramSwitch::deliver(const Arrival& arrival) {
 /// A program that sends to a group gives its own members their copies itself.
 bool ProgramSwitch::deliver_to_group(const Arrival& arrival) {
   const wire::Packet& packet = arrival.packet;
-  const std::span<Attachment* const> members = groups_.members(packet.destination);
+  const std::span<ClientSession* const> members = groups_.members(packet.destination);
   if (group_copies_ >= kGroupCopiesMax && !members.empty()) {
     members.front()->drop(Drop::kFull);
     return true;
   }
   group_copies_ += members.size();
   const bool ours = packet.source_mac == options_.device.mac && packet.row->headers.has(wire::Header::kDeth);
-  for (Attachment* member : members) {
+  for (ClientSession* member : members) {
     if (ours && member->owns(packet.headers.deth.source)) continue;
     member->send(arrival.frame, arrival.has_icrc, arrival.sender, turn_);
   }
@@ -85,7 +85,7 @@ size_t ProgramSwitch::collect(Instant now, port::TxBatch& batch) {
   return count;
 }
 
-size_t ProgramSwitch::collect_from(Attachment& program, port::TxBatch& batch) {
+size_t ProgramSwitch::collect_from(ClientSession& program, port::TxBatch& batch) {
   host::Channel& channel = program.channel();
   size_t count = 0;
   for (size_t cost = 0; cost < kFramesMax && channel.pending(); ++count) {
@@ -109,7 +109,7 @@ size_t ProgramSwitch::collect_from(Attachment& program, port::TxBatch& batch) {
   return count;
 }
 
-size_t ProgramSwitch::forward(Attachment& program, port::TxFrame& frame, port::TxBatch& batch) {
+size_t ProgramSwitch::forward(ClientSession& program, port::TxFrame& frame, port::TxBatch& batch) {
   const std::span<const std::byte> bytes(frame.data, frame.length);
   const auto way = check_outgoing(bytes, options_.device, {program, owners_}, packet_);
   if (const Drop* const reason = std::get_if<Drop>(&way)) {

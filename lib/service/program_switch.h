@@ -13,7 +13,7 @@
 #include "engine/poller/frame_switch.h"
 #include "host/number_blocks.h"
 #include "host/port_listeners.h"
-#include "service/attachment.h"
+#include "service/client_session.h"
 #include "service/groups.h"
 #include "service/held_requests.h"
 #include "service/left_connections.h"
@@ -51,11 +51,11 @@ class ProgramSwitch final : public engine::FrameSwitch {
   /// Frames for its numbers reach the program from now on, and what it sends is taken; until remove(), which
   /// also takes away what it has joined and remove_some() has left. Where it listened listeners() may say
   /// until that is erased: nothing is delivered there.
-  void add(Attachment& program);
+  void add(ClientSession& program);
   /// Takes away some of what the program has joined. True: nothing is left.
-  bool remove_some(Attachment& program) { return groups_.leave_some(program, kFramesMax); }
-  void remove(Attachment& program);
-  [[nodiscard]] std::span<Attachment* const> programs() const { return programs_; }
+  bool remove_some(ClientSession& program) { return groups_.leave_some(program, kFramesMax); }
+  void remove(ClientSession& program);
+  [[nodiscard]] std::span<ClientSession* const> programs() const { return programs_; }
 
   /// Peers of connections that an ended program has left behind are told; LeftConnections::add().
   void disconnect(NumberBlock numbers, uid_t user, std::vector<host::OpenConnection> connections) {
@@ -72,12 +72,12 @@ class ProgramSwitch final : public engine::FrameSwitch {
   [[nodiscard]] Groups& groups() { return groups_; }
 
  private:
-  [[nodiscard]] Attachment* find(uint32_t program) const;
+  [[nodiscard]] ClientSession* find(uint32_t program) const;
 
   // Queue pair 1 (switch_management.cc).
   bool deliver_management(const Arrival& arrival);
   bool deliver_request(const Arrival& arrival, const Management& message);
-  [[nodiscard]] Attachment* listener_of(wire::ServiceId service, const Gid& meant) const;
+  [[nodiscard]] ClientSession* listener_of(wire::ServiceId service, const Gid& meant) const;
   bool take_refused(const Gid& source, wire::CommId sender);
   void release_held(port::TxBatch& batch);
   bool refuse(const HeldRequests::Request& request, port::TxBatch& batch);
@@ -85,15 +85,15 @@ class ProgramSwitch final : public engine::FrameSwitch {
   /// False: its address is not ours any more, or no frame can go there.
   bool write_disconnect(const host::OpenConnection& connection, port::TxFrame& frame);
 
-  size_t collect_from(Attachment& program, port::TxBatch& batch);
+  size_t collect_from(ClientSession& program, port::TxBatch& batch);
   /// Puts the frame that was copied into `frame` where it belongs. How many frames it counts for: one to a
   /// group as many as that has members.
-  size_t forward(Attachment& program, port::TxFrame& frame, port::TxBatch& batch);
+  size_t forward(ClientSession& program, port::TxFrame& frame, port::TxBatch& batch);
 
   Options options_;
   NumberOwners owners_;
-  std::vector<Attachment*> programs_;
-  std::unordered_map<uint32_t, Attachment*> by_number_;
+  std::vector<ClientSession*> programs_;
+  std::unordered_map<uint32_t, ClientSession*> by_number_;
   size_t first_ = 0;  // of the programs, in the next collect()
   uint64_t turn_ = 1;
   Instant now_{};

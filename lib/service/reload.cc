@@ -19,7 +19,7 @@ constexpr const char* kRemoved = "the device was removed from the service";
 
 }  // namespace
 
-Status Service::reload(const Program& program) {
+Status Service::reload(const ClientProcess& program) {
   if (program.peer.uid != 0 && program.peer.uid != geteuid())
     return Error{EPERM, "only the service's own user and the superuser may reload its configuration"};
   return read_configuration();
@@ -120,7 +120,9 @@ std::vector<ServedDevice::Options> Service::remove_devices(const std::vector<std
 /// of them hears that another one has ended, and they come back when the device does. The connections are
 /// closed when this round ends.
 void Service::end_programs_of(const ServedDevice& device) {
-  const auto is_its = [&](const Program& program) { return program.attached() && program.device == &device; };
+  const auto is_its = [&](const ClientProcess& program) {
+    return program.attached() && program.device == &device;
+  };
   for (auto& [id, program] : programs_)
     if (is_its(*program)) end(*program, ENODEV, kRemoved);
   for (auto& [id, program] : programs_)

@@ -26,7 +26,7 @@ bool is_port_space(uint16_t space) {
 
 }  // namespace
 
-void Service::answer(Program& program, const Message& request, const Status& status) {
+void Service::answer(ClientProcess& program, const Message& request, const Status& status) {
   Message done{.type = MessageType::kDone, .request = request.request};
   if (!status.ok()) {
     done.error = status.error().code;
@@ -35,7 +35,7 @@ void Service::answer(Program& program, const Message& request, const Status& sta
   post(program, done);
 }
 
-void Service::handle(Program& program, host::Datagram& datagram) {
+void Service::handle(ClientProcess& program, host::Datagram& datagram) {
   const Message& message = datagram.message;
   const bool returns = message.number != 0;
   const size_t descriptors = message.type != MessageType::kAttach ? 0 : returns ? 2 : 1;
@@ -66,7 +66,7 @@ void Service::handle(Program& program, host::Datagram& datagram) {
   }
 }
 
-void Service::handle_request(Program& program, const Message& message) {
+void Service::handle_request(ClientProcess& program, const Message& message) {
   switch (message.type) {
     case MessageType::kIntroduce:
       if (const Status status = introduce(program, message); !status) answer(program, message, status);
@@ -102,7 +102,7 @@ Status Service::serves(const Message& message) const {
                   host::kControlVersion, message.version)};
 }
 
-void Service::list(Program& program, const Message& message) {
+void Service::list(ClientProcess& program, const Message& message) {
   const Status status = serves(message);
   for (const auto& device : devices_) {
     if (!status) break;
@@ -126,7 +126,7 @@ void Service::list(Program& program, const Message& message) {
   answer(program, message, status);
 }
 
-void Service::bind(Program& program, const Message& message) {
+void Service::bind(ClientProcess& program, const Message& message) {
   const auto deny = [&](int code, std::string text) {
     answer(program, message, refuse(program, Error{code, std::move(text)}));
   };
@@ -155,16 +155,16 @@ void Service::bind(Program& program, const Message& message) {
   post(program, {.type = MessageType::kDone, .request = message.request, .port = *port});
 }
 
-Status Service::listen(Program& program, const Message& message) {
+Status Service::listen(ClientProcess& program, const Message& message) {
   return program.device->listen({program.id, message.id});
 }
 
-void Service::release(Program& program, const Message& message) {
+void Service::release(ClientProcess& program, const Message& message) {
   if (program.bound.erase(message.id) == 0) return;
   program.device->release({program.id, message.id});
 }
 
-Status Service::join(Program& program, const Message& message) {
+Status Service::join(ClientProcess& program, const Message& message) {
   if (!net::is_multicast(message.address)) return Error{EINVAL, "not the address of a group"};
   const uint32_t quota = configuration_.quotas.groups_per_program;
   if (program.groups.contains(message.address)) return {};
@@ -182,7 +182,7 @@ Status Service::join(Program& program, const Message& message) {
   return {};
 }
 
-Status Service::leave(Program& program, const Message& message) {
+Status Service::leave(ClientProcess& program, const Message& message) {
   if (program.groups.erase(message.address) == 0) return Error{EINVAL, "the program is no member"};
   program.memberships.give_back(1);
   program.device->with_switch(
@@ -191,14 +191,14 @@ Status Service::leave(Program& program, const Message& message) {
   return {};
 }
 
-void Service::source_to(Program& program, const Message& message) {
+void Service::source_to(ClientProcess& program, const Message& message) {
   const auto source = program.device->source_to(message.address);
   if (!source) return answer(program, message, Error{ENETUNREACH, "no way leads there"});
   post(program, {.type = MessageType::kSource, .request = message.request, .address = *source});
 }
 
 /// The answer is a kResolved in any case.
-void Service::resolve(Program& program, const Message& message) {
+void Service::resolve(ClientProcess& program, const Message& message) {
   if (program.resolutions >= kAwaitedMax)
     return post(
         program,

@@ -106,7 +106,7 @@ void ServedDevice::raised(engine::DeviceEvent event) {
 }
 
 void ServedDevice::with_switch(const std::function<void(ProgramSwitch&)>& function) {
-  const int error = device_->manage(*this, [&](engine::GeneralServices&, Instant now) {
+  const int error = device_->manage(*this, [&](engine::Gsi&, Instant now) {
     switch_.set_time(now);
     function(switch_);
   });
@@ -133,11 +133,11 @@ void ServedDevice::release(host::PortNumbers::Holder holder) {
   with_switch([&](ProgramSwitch& programs) { programs.listeners().erase(*place, holder.owner); });
 }
 
-void ServedDevice::add(Attachment& program) {
+void ServedDevice::add(ClientSession& program) {
   with_switch([&](ProgramSwitch& programs) { programs.add(program); });
 }
 
-void ServedDevice::remove(Attachment& program) {
+void ServedDevice::remove(ClientSession& program) {
   for (bool done = false; !done;)
     with_switch([&](ProgramSwitch& programs) { done = programs.remove_some(program); });
   with_switch([&](ProgramSwitch& programs) { programs.remove(program); });
@@ -151,7 +151,7 @@ void ServedDevice::remove(Attachment& program) {
   }
 }
 
-void ServedDevice::for_each(const std::function<void(Attachment&)>& look) {
+void ServedDevice::for_each(const std::function<void(ClientSession&)>& look) {
   size_t at = 0;
   for (bool more = true; more;) {
     with_switch([&](ProgramSwitch& programs) {

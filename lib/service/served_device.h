@@ -12,7 +12,7 @@
 
 #include "engine/device/stack.h"
 #include "engine/poller/device_events.h"
-#include "engine/poller/general_services.h"
+#include "engine/poller/gsi.h"
 #include "host/port_numbers.h"
 #include "host/shared_device.h"
 #include "service/bell.h"
@@ -78,10 +78,10 @@ class ServedDevice final : private engine::DeviceListener, private engine::Servi
   void release(host::PortNumbers::Holder holder);
 
   /// Takes a program in, and out with all that it has bound and joined, in several turns.
-  void add(Attachment& program);
-  void remove(Attachment& program);
+  void add(ClientSession& program);
+  void remove(ClientSession& program);
   /// Looks at each program, so many in a turn.
-  void for_each(const std::function<void(Attachment&)>& look);
+  void for_each(const std::function<void(ClientSession&)>& look);
 
   /// Runs `function` while no other thread is at the switch: in a turn of the device's poller. It must not
   /// block, and what it costs must not grow with what a user or a program may have.

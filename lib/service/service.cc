@@ -124,7 +124,7 @@ void Service::round() {
       connects = true;
     } else if (event.data.u64 == kChanges) {
       take_changes();
-    } else if (Program* const program = find(static_cast<uint32_t>(event.data.u64))) {
+    } else if (ClientProcess* const program = find(static_cast<uint32_t>(event.data.u64))) {
       if ((event.data.u64 & kProcess) != 0 || (event.events & (EPOLLHUP | EPOLLERR)) != 0)
         program->ended = true;
       if ((event.events & EPOLLOUT) != 0) inform(*program);
@@ -152,13 +152,13 @@ Instant Service::next_deadline() const {
 
 /// A process that it has forked may hold the connection open, but does not have the device. Without a
 /// descriptor the connection alone tells of the end.
-void Service::watch_process(Program& program) {
+void Service::watch_process(ClientProcess& program) {
   if (program.peer.pid <= 0) return;  // in another namespace of processes
   program.process = Descriptor(static_cast<int>(syscall(SYS_pidfd_open, program.peer.pid, 0)));
   if (program.process.ok()) watch(program.process.get(), kProcess | program.id);
 }
 
-void Service::read_from(Program& program) {
+void Service::read_from(ClientProcess& program) {
   for (size_t i = 0; i < kReadAtOnce && !program.ended; ++i) {
     if (!has_room(program)) return;
     const RequestBudget::Answer answer = program.account->budget.ask(round_, now_);
@@ -179,7 +179,7 @@ void Service::read_from(Program& program) {
 }
 
 /// What epoll waits for: a program that does not read is not read either.
-void Service::update_interest(Program& program) {
+void Service::update_interest(ClientProcess& program) {
   if (program.outbox.broken()) program.ended = true;
   if (program.ended) return;
   if (program.paused && now_ >= program.account->budget.ready_at()) program.paused = false;
@@ -233,28 +233,28 @@ void Service::disconnect() {
 
 void Service::tick() {
   accounts_.forget_idle(now_);
-  for (const auto& moved : neighbours_.moved()) tell_moved(*moved.device, moved.station.address, moved.mac);
+  for (const auto& moved : neighbours_.moved()) tell_moved(*moved.device, moved.neighbour.address, moved.mac);
   for (const auto& device : devices_) {
     // The MTU of an interface changes without an event.
     if (attached_ > 0) device->refresh();
     std::vector<uint32_t> broken;
-    std::vector<std::pair<uint32_t, Attachment::Counters>> counters;
-    device->for_each([&](Attachment& program) {
+    std::vector<std::pair<uint32_t, ClientSession::Counters>> counters;
+    device->for_each([&](ClientSession& program) {
       counters.emplace_back(program.program(), program.counters());
       if (program.channel().broken()) broken.push_back(program.program());
     });
     for (const auto& [id, counted] : counters)
-      if (Program* const program = find(id)) program->traffic.look(counted, now_);
+      if (ClientProcess* const program = find(id)) program->traffic.look(counted, now_);
     for (const uint32_t id : broken)
-      if (Program* const program = find(id)) violate(*program, "its memory breaks the format");
+      if (ClientProcess* const program = find(id)) violate(*program, "its memory breaks the format");
   }
   end_late_unattached();
   inform_all();
 }
 
-void Service::violate(Program& program, std::string_view what) { end(program, EPROTO, what); }
+void Service::violate(ClientProcess& program, std::string_view what) { end(program, EPROTO, what); }
 
-void Service::end(Program& program, int error, std::string_view text) {
+void Service::end(ClientProcess& program, int error, std::string_view text) {
   if (std::exchange(program.ended, true)) return;
   Message message{.type = host::MessageType::kDone, .error = error};
   host::set_text(message.text, text);
@@ -263,7 +263,7 @@ void Service::end(Program& program, int error, std::string_view text) {
 
 /// What a program has sent before it ended is on its way: the last acknowledgements, and that it disconnects.
 /// Each look is in a turn, in which the switch takes some of them.
-void Service::forward_last_frames(Program& program) {
+void Service::forward_last_frames(ClientProcess& program) {
   constexpr int kTurnsMax = 2 * host::kRingFrames / ProgramSwitch::kFramesMax;
   bool pending = true;
   for (int turns = 0; pending && turns < kTurnsMax; ++turns)
@@ -271,7 +271,7 @@ void Service::forward_last_frames(Program& program) {
 }
 
 /// Nothing of the program is left but its connection. Others hear that it has gone.
-void Service::detach(Program& program, Numbers numbers) {
+void Service::detach(ClientProcess& program, Numbers numbers) {
   if (!program.attached()) return;
   const uint32_t id = program.id;
   const NumberBlock block = program.attachment->block();
@@ -322,7 +322,7 @@ void Service::sweep() {
   for (auto& [id, program] : programs_) update_interest(*program);
 }
 
-Program* Service::find(uint32_t id) const {
+ClientProcess* Service::find(uint32_t id) const {
   const auto at = programs_.find(id);
   return at == programs_.end() || at->second->ended ? nullptr : at->second.get();
 }

@@ -12,6 +12,7 @@
 
 #include "base/values/result.h"
 #include "base/values/time.h"
+#include "service/client_process.h"
 #include "service/configuration.h"
 #include "service/descriptor_closer.h"
 #include "service/descriptor_room.h"
@@ -20,7 +21,6 @@
 #include "service/listening_socket.h"
 #include "service/neighbour_watch.h"
 #include "service/ordered_faults.h"
-#include "service/program.h"
 #include "service/request_budget.h"
 #include "service/served_device.h"
 #include "service/status_snapshot.h"
@@ -98,16 +98,16 @@ class Service {
   [[nodiscard]] Instant next_deadline() const;
   /// `what`: the number of a program, or what service.cc has.
   bool watch(int descriptor, uint64_t what) const;
-  void watch_process(Program& program);
-  void read_from(Program& program);
+  void watch_process(ClientProcess& program);
+  void read_from(ClientProcess& program);
   void take_changes();
   void tick();
   void look_at_deadlines();
   void disconnect();
-  void update_interest(Program& program);
+  void update_interest(ClientProcess& program);
   /// Whether a request of the program can be answered. A text that waits is memory that no quota counts, so
   /// there is one at most.
-  [[nodiscard]] static bool has_room(const Program& program) {
+  [[nodiscard]] static bool has_room(const ClientProcess& program) {
     return program.outbox.waiting() < kUnreadMax && !program.outbox.has_text();
   }
   void sweep();
@@ -116,51 +116,52 @@ class Service {
   using UnattachedOfProcess = std::map<std::pair<uid_t, pid_t>, size_t>;
   void accept_all();
   void accept_one(Descriptor connection, UnattachedOfProcess& unattached);
-  [[nodiscard]] bool is_unattached(const Program& program) const;
+  [[nodiscard]] bool is_unattached(const ClientProcess& program) const;
   void end_oldest_unattached(std::optional<uid_t> user, UnattachedOfProcess& unattached);
   void end_late_unattached();
 
   // Descriptors that programs send (descriptors.cc).
-  [[nodiscard]] Status may_bring_descriptors(const Program& program, const Message& message) const;
-  host::Datagram take_datagram(Program& program);
-  void close_rest(const Program& program, host::Datagram& datagram);
-  std::shared_ptr<const Descriptor> handed_on(const Program& program, Descriptor memory);
-  void close_connection(Program& program);
+  [[nodiscard]] Status may_bring_descriptors(const ClientProcess& program, const Message& message) const;
+  host::Datagram take_datagram(ClientProcess& program);
+  void close_rest(const ClientProcess& program, host::Datagram& datagram);
+  std::shared_ptr<const Descriptor> handed_on(const ClientProcess& program, Descriptor memory);
+  void close_connection(ClientProcess& program);
   void watch_closing();
 
   // The end of a program.
-  void violate(Program& program, std::string_view what);
-  void end(Program& program, int error, std::string_view text);
-  void forward_last_frames(Program& program);
+  void violate(ClientProcess& program, std::string_view what);
+  void end(ClientProcess& program, int error, std::string_view text);
+  void forward_last_frames(ClientProcess& program);
   /// Whether the program may have its numbers again when it comes back.
   enum class Numbers : bool { kGivenUp, kKept };
-  void detach(Program& program, Numbers numbers);
+  void detach(ClientProcess& program, Numbers numbers);
 
   // Requests (requests.cc, attach.cc). What is returned is answered by kDone.
-  void handle(Program& program, host::Datagram& datagram);
-  void handle_request(Program& program, const Message& message);
+  void handle(ClientProcess& program, host::Datagram& datagram);
+  void handle_request(ClientProcess& program, const Message& message);
   Status serves(const Message& message) const;
-  void list(Program& program, const Message& message);
-  void attach(Program& program, host::Datagram& datagram);
-  Status try_attach(Program& program, host::Datagram& datagram);
-  Status admit(const Program& program, const Message& message) const;
-  Status take_shares(Program& program);
-  static void give_back_shares(Program& program);
+  void list(ClientProcess& program, const Message& message);
+  void attach(ClientProcess& program, host::Datagram& datagram);
+  Status try_attach(ClientProcess& program, host::Datagram& datagram);
+  Status admit(const ClientProcess& program, const Message& message) const;
+  Status take_shares(ClientProcess& program);
+  static void give_back_shares(ClientProcess& program);
   [[nodiscard]] ServedDevice* find_device(std::string_view name) const;
-  Result<NumberBlock> block_for(Program& program, ServedDevice& device, const Message& message, int former);
-  void bind(Program& program, const Message& message);
-  Status listen(Program& program, const Message& message);
-  void release(Program& program, const Message& message);
-  Status join(Program& program, const Message& message);
-  Status leave(Program& program, const Message& message);
-  void source_to(Program& program, const Message& message);
-  void resolve(Program& program, const Message& message);
-  void answer(Program& program, const Message& request, const Status& status);
-  void post(Program& program, const Message& message) { program.outbox.post({.message = message}); }
+  Result<NumberBlock> block_for(ClientProcess& program, ServedDevice& device, const Message& message,
+                                int former);
+  void bind(ClientProcess& program, const Message& message);
+  Status listen(ClientProcess& program, const Message& message);
+  void release(ClientProcess& program, const Message& message);
+  Status join(ClientProcess& program, const Message& message);
+  Status leave(ClientProcess& program, const Message& message);
+  void source_to(ClientProcess& program, const Message& message);
+  void resolve(ClientProcess& program, const Message& message);
+  void answer(ClientProcess& program, const Message& request, const Status& status);
+  void post(ClientProcess& program, const Message& message) { program.outbox.post({.message = message}); }
 
   // The configuration is read again (reload.cc).
   using Devices = std::vector<std::unique_ptr<ServedDevice>>;
-  Status reload(const Program& program);
+  Status reload(const ClientProcess& program);
   Status read_configuration();
   Status change_devices(const engine::Configuration& configuration);
   Result<Devices> open_devices(const std::vector<ServedDevice::Options>& all) const;
@@ -171,49 +172,49 @@ class Service {
   void arrange(const std::vector<std::string>& names);
 
   // Introductions (introducing.cc).
-  Status introduce(Program& program, const Message& message);
-  void found(Program& program, const Message& message);
-  void confirm(Program& program, const Message& message);
+  Status introduce(ClientProcess& program, const Message& message);
+  void found(ClientProcess& program, const Message& message);
+  void confirm(ClientProcess& program, const Message& message);
   void fail(const Introduction& introduction, int error, std::string_view text);
-  void end_introductions(Program& program);
+  void end_introductions(ClientProcess& program);
 
   // What programs are told unasked (informing.cc).
   void inform_all();
-  void inform(Program& program);
-  void inform_of_addresses(Program& program);
+  void inform(ClientProcess& program);
+  void inform_of_addresses(ClientProcess& program);
   void tell_resolved(const NeighbourWatch::Answer& answer);
   void tell_moved(const ServedDevice& device, const Gid& address, MacAddress mac);
 
   // Faults (faulting.cc).
-  Status may_order_faults(const Program& program, const Message& message) const;
-  void add_fault(Program& program, const Message& message);
-  void break_object(Program& program, const Message& message);
-  void add_capture(Program& program, const Message& message);
-  void capture_taken(Program& program, host::Datagram& datagram, OrderedFault& fault);
-  void end_captures_of(const Program& program);
-  [[nodiscard]] bool owns_capture(const Program& program) const;
+  Status may_order_faults(const ClientProcess& program, const Message& message) const;
+  void add_fault(ClientProcess& program, const Message& message);
+  void break_object(ClientProcess& program, const Message& message);
+  void add_capture(ClientProcess& program, const Message& message);
+  void capture_taken(ClientProcess& program, host::Datagram& datagram, OrderedFault& fault);
+  void end_captures_of(const ClientProcess& program);
+  [[nodiscard]] bool owns_capture(const ClientProcess& program) const;
   [[nodiscard]] Status may_apply(const OrderedFault& fault) const;
-  void fault_taken(Program& program, host::Datagram& datagram);
-  void order_fault(Program& program, const Message& order);
-  Status remove_fault(const Program& program, const Message& message);
-  void inform_of_faults(Program& program);
-  void end_faults_of(Program& program);
-  void list_faults(Program& program, const Message& message);
+  void fault_taken(ClientProcess& program, host::Datagram& datagram);
+  void order_fault(ClientProcess& program, const Message& order);
+  Status remove_fault(const ClientProcess& program, const Message& message);
+  void inform_of_faults(ClientProcess& program);
+  void end_faults_of(ClientProcess& program);
+  void list_faults(ClientProcess& program, const Message& message);
 
   // Users of the machine and what they may have (users.cc).
   void apply_quotas();
   [[nodiscard]] bool is_privileged(uid_t user) const;
-  Status may_use(const Program& program) const;
-  Error refuse(const Program& program, Error why);
+  Status may_use(const ClientProcess& program) const;
+  Error refuse(const ClientProcess& program, Error why);
 
   // Status (status.cc).
-  void post_text(Program& program, const Message& request, std::shared_ptr<const std::string> text);
-  void report(Program& program, const Message& message);
-  void tell_owner(Program& program, const Message& message);
-  [[nodiscard]] std::shared_ptr<const std::string> status_for(Program& program);
+  void post_text(ClientProcess& program, const Message& request, std::shared_ptr<const std::string> text);
+  void report(ClientProcess& program, const Message& message);
+  void tell_owner(ClientProcess& program, const Message& message);
+  [[nodiscard]] std::shared_ptr<const std::string> status_for(ClientProcess& program);
   [[nodiscard]] StatusSnapshot look_at_status();
 
-  [[nodiscard]] Program* find(uint32_t id) const;
+  [[nodiscard]] ClientProcess* find(uint32_t id) const;
 
   const ListeningSocket socket_;
   const Reload reload_;
@@ -233,7 +234,7 @@ class Service {
   UserShares memberships_;  // in groups
   StatusSnapshot status_;
   TokenBucket status_looks_{kStatusLooks, kStatusInterval};
-  std::map<uint32_t, std::unique_ptr<Program>> programs_;
+  std::map<uint32_t, std::unique_ptr<ClientProcess>> programs_;
   uint32_t attached_ = 0;  // of these
   uint64_t round_ = 0;
   uint32_t next_id_ = 1;

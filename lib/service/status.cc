@@ -21,7 +21,7 @@ uint64_t memory_of(const Descriptor& descriptor) {
   return fstat(descriptor.get(), &status) == 0 ? static_cast<uint64_t>(status.st_blocks) * kBlockBytes : 0;
 }
 
-nlohmann::json drops_of(const Attachment::Counters& counters) {
+nlohmann::json drops_of(const ClientSession::Counters& counters) {
   nlohmann::json drops = nlohmann::json::object();
   for (size_t i = 0; i < counters.drops.size(); ++i)
     if (counters.drops[i] != 0) drops[label_of(static_cast<Drop>(i))] = counters.drops[i];
@@ -42,7 +42,7 @@ nlohmann::json counters_of(const engine::Device& device) {
   return counters;
 }
 
-nlohmann::json describe(const Program& program, const Attachment::Counters& counters) {
+nlohmann::json describe(const ClientProcess& program, const ClientSession::Counters& counters) {
   const NumberBlock block = program.attachment->block();
   const TrafficMeter::Rates& rates = program.traffic.rates();
   return {{"pid", program.peer.pid},
@@ -78,9 +78,9 @@ StatusSnapshot Service::look_at_status() {
                                               {"programs", attached_}}),
                           .devices = {}};
   for (const auto& device : devices_) {
-    std::map<uint32_t, Attachment::Counters> counters;
+    std::map<uint32_t, ClientSession::Counters> counters;
     device->for_each(
-        [&](const Attachment& program) { counters.emplace(program.program(), program.counters()); });
+        [&](const ClientSession& program) { counters.emplace(program.program(), program.counters()); });
     nlohmann::json addresses = nlohmann::json::array();
     for (const auto& ours : device->addresses())
       addresses.push_back(fmt::format("{}/{}{}", wire::to_text(ours.address), ours.prefix_bits,
@@ -103,7 +103,7 @@ StatusSnapshot Service::look_at_status() {
 
 /// The status as the program's user sees it. Things are looked at no more often than the bound for all users
 /// together allows: in between all get what was seen last.
-std::shared_ptr<const std::string> Service::status_for(Program& program) {
+std::shared_ptr<const std::string> Service::status_for(ClientProcess& program) {
   if (status_.number == 0 || status_looks_.left(now_) > 0) {
     status_looks_.take(1, now_);
     status_ = look_at_status();
@@ -117,7 +117,7 @@ std::shared_ptr<const std::string> Service::status_for(Program& program) {
   return account.status;
 }
 
-void Service::report(Program& program, const Message& message) {
+void Service::report(ClientProcess& program, const Message& message) {
   Status status = serves(message);
   if (status) status = may_use(program);
   if (status) post_text(program, message, status_for(program));
@@ -125,7 +125,8 @@ void Service::report(Program& program, const Message& message) {
 }
 
 /// Many parts, which the outbox makes when they are sent: until then all that ask share one text.
-void Service::post_text(Program& program, const Message& request, std::shared_ptr<const std::string> text) {
+void Service::post_text(ClientProcess& program, const Message& request,
+                        std::shared_ptr<const std::string> text) {
   program.account->budget.charge(static_cast<int64_t>(Outbox::parts_of(*text) / kPartsOfUnit), now_);
   program.outbox.post({.message = {.type = MessageType::kText, .request = request.request},
                        .descriptors = {},
@@ -134,13 +135,13 @@ void Service::post_text(Program& program, const Message& request, std::shared_pt
 
 /// Peers of one program that are programs of the same host differ by nothing but their numbers. Which block a
 /// program of another user has is not told.
-void Service::tell_owner(Program& program, const Message& message) {
+void Service::tell_owner(ClientProcess& program, const Message& message) {
   Status status = serves(message);
   if (status) status = may_use(program);
   if (!status) return answer(program, message, status);
   for (const auto& device : devices_) {
     if (!device->owns(message.address)) continue;
-    const Program* const other = find(device->numbers().owner_of({message.number & QpNumber::kMask}));
+    const ClientProcess* const other = find(device->numbers().owner_of({message.number & QpNumber::kMask}));
     if (other == nullptr || !other->attached()) continue;
     const uid_t user = program.peer.uid;
     const bool shown = is_privileged(user) || other->peer.uid == user;

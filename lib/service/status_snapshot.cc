@@ -20,7 +20,7 @@ std::string StatusSnapshot::text_for(uid_t user, bool privileged) const {
   for (const Device& device : devices) {
     std::string programs;
     size_t others = 0;
-    for (const Program& program : device.programs) {
+    for (const ClientProcess& program : device.programs) {
       if (!privileged && program.user != user) {
         ++others;
         continue;

@@ -11,13 +11,13 @@ namespace uroce::service {
 /// What the service says of itself as of one moment, and what of that a user is shown. Texts are JSON
 /// objects.
 struct StatusSnapshot {
-  struct Program {
+  struct ClientProcess {
     uid_t user = 0;
     std::string text;
   };
   struct Device {
     std::string text;
-    std::vector<Program> programs;
+    std::vector<ClientProcess> programs;
   };
 
   uint64_t number = 0;  // of the moment; 0: there was none yet

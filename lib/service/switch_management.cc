@@ -4,7 +4,7 @@
 // verifies it.
 #include <algorithm>
 
-#include "engine/poller/general_services.h"
+#include "engine/poller/gsi.h"
 #include "net/derived_mac.h"
 #include "service/program_switch.h"
 #include "wire/frame.h"
@@ -21,7 +21,7 @@ bool ProgramSwitch::deliver_management(const Arrival& arrival) {
   const auto message = management_of(arrival.packet);
   if (!message) return false;
   if (message->request) return deliver_request(arrival, *message);
-  Attachment* program = owners_.of(host::owner_of_comm_id(message->receiver.value));
+  ClientSession* program = owners_.of(host::owner_of_comm_id(message->receiver.value));
   if (message->receiver == wire::CommId{}) {
     // The peer gives up a request to which it has heard no answer.
     held_.cancel(arrival.packet.source, message->sender);
@@ -39,7 +39,7 @@ bool ProgramSwitch::deliver_management(const Arrival& arrival) {
 bool ProgramSwitch::deliver_request(const Arrival& arrival, const Management& message) {
   const Gid& source = arrival.packet.source;
   if (take_refused(source, message.sender)) return false;
-  Attachment* program = listener_of(message.service, message.meant);
+  ClientSession* program = listener_of(message.service, message.meant);
   // It may have ceased to listen since the peer asked first.
   if (program == nullptr) program = find(routes_.find(source, message.sender, now_));
   if (program != nullptr) {
@@ -48,7 +48,8 @@ bool ProgramSwitch::deliver_request(const Arrival& arrival, const Management& me
     return true;
   }
   const bool local = options_.device.gids.owns(source);
-  const Attachment* const sender = local ? owners_.of(host::owner_of_comm_id(message.sender.value)) : nullptr;
+  const ClientSession* const sender =
+      local ? owners_.of(host::owner_of_comm_id(message.sender.value)) : nullptr;
   return held_.hold({.source = source,
                      .program = sender == nullptr ? 0 : sender->program(),
                      .sender = message.sender,
@@ -60,7 +61,7 @@ bool ProgramSwitch::deliver_request(const Arrival& arrival, const Management& me
                     arrival.frame);
 }
 
-Attachment* ProgramSwitch::listener_of(wire::ServiceId service, const Gid& meant) const {
+ClientSession* ProgramSwitch::listener_of(wire::ServiceId service, const Gid& meant) const {
   constexpr uint64_t kLast = 0xFFFF'FFFF;  // the upper half is a port space
   if (service.value > kLast) return nullptr;
   const auto owner = listeners_.find(static_cast<uint16_t>(service.value >> 16),
@@ -72,7 +73,7 @@ Attachment* ProgramSwitch::listener_of(wire::ServiceId service, const Gid& meant
 /// device's own communication manager, which refuses it: through the device, as if it came from outside.
 void ProgramSwitch::release_held(port::TxBatch& batch) {
   held_.take_if([&](const HeldRequests::Request& request) {
-    if (Attachment* const program = listener_of(request.service, request.meant)) {
+    if (ClientSession* const program = listener_of(request.service, request.meant)) {
       routes_.note(request.source, request.sender, program->program(), now_);
       program->send(request.frame(), request.has_icrc, request.from, turn_);
       return true;
@@ -127,7 +128,7 @@ bool ProgramSwitch::write_disconnect(const host::OpenConnection& connection, por
   if (!place || net::is_multicast(connection.remote_address)) return false;
   const uint16_t vlan = gids.vlan_of(*place);
   const bool to_self = gids.owns(connection.remote_address, vlan);
-  constexpr QpNumber kServices = engine::GeneralServices::kNumber;
+  constexpr QpNumber kServices = engine::Gsi::kNumber;
   const wire::FrameTemplate where(wire::Path{
       .source_mac = options_.device.mac,
       .destination_mac = to_self ? options_.device.mac : connection.link,

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "base/values/time.h"
-#include "service/attachment.h"
+#include "service/client_session.h"
 
 namespace uroce::service {
 
@@ -20,7 +20,7 @@ class TrafficMeter {
 
   explicit TrafficMeter(Instant begin = {}) : at_(begin) {}
 
-  void look(const Attachment::Counters& counters, Instant now) {
+  void look(const ClientSession::Counters& counters, Instant now) {
     const Duration time = now - at_;
     if (time < kLeast) return;
     rates_ = {.frames_from = a_second(counters.frames_from - seen_.frames_from, time),
@@ -42,7 +42,7 @@ class TrafficMeter {
   }
 
   Instant at_;
-  Attachment::Counters seen_;
+  ClientSession::Counters seen_;
   Rates rates_;
 };
 

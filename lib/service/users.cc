@@ -71,7 +71,7 @@ void Service::apply_quotas() {
 bool Service::is_privileged(uid_t user) const { return user == 0 || user == geteuid(); }
 
 /// Whether its user may have anything of the service but the list of its devices.
-Status Service::may_use(const Program& program) const {
+Status Service::may_use(const ClientProcess& program) const {
   const uid_t user = program.peer.uid;
   const auto& users = configuration_.users;
   if (is_privileged(user) || !users || std::ranges::find(*users, user) != users->end()) return {};
@@ -79,7 +79,7 @@ Status Service::may_use(const Program& program) const {
 }
 
 /// What the program is answered; a line of the log says so, now and then.
-Error Service::refuse(const Program& program, Error why) {
+Error Service::refuse(const ClientProcess& program, Error why) {
   Instant& complained = program.account->complained;
   if (why.code == EDQUOT && now_ - complained >= kComplaintInterval) {
     complained = now_;

@@ -68,11 +68,11 @@ class FlowCache {
 
   /// Whether such a frame is, up to the PSN, that of the packet which was parsed last: then that is all that
   /// the two do not share, with payload, ICRC and extension headers.
-  [[nodiscard]] bool is_like_last(std::span<const std::byte> frame) const {
+  [[nodiscard]] bool is_prediction_hit(std::span<const std::byte> frame) const {
     return last_ != nullptr && load_beginning(frame) == beginning_;
   }
   /// parse_frame() of such a frame, which is sound as the last one was.
-  void parse_like_last(std::span<const std::byte> frame, size_t ip_bytes, Packet& packet) {
+  void parse_prediction_hit(std::span<const std::byte> frame, size_t ip_bytes, Packet& packet) {
     const std::byte* const bth = frame.data() + kPlainHeaderBytes;
     static_cast<Flow&>(packet) = flow_;
     packet.headers.bth = bth_;

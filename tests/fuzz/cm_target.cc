@@ -102,11 +102,11 @@ void CmTarget::receive(const Gid& from, std::span<const std::byte> bytes) {
   if (before == State::kFree || others() != unknown) return;
   ++depth_.met[static_cast<size_t>(before)][static_cast<size_t>(kIncoming[mad.message.index()])];
   if (std::holds_alternative<wire::CmDreq>(mad.message) && agent_.state_of(id) == State::kTimewait)
-    check_hung_up(from, mad);
+    check_disconnected(from, mad);
 }
 
 /// An end that disconnects gets a DREP, as often as it asks.
-void CmTarget::check_hung_up(const Gid& from, const wire::CmMad& dreq) {
+void CmTarget::check_disconnected(const Gid& from, const wire::CmMad& dreq) {
   pump();
   const auto answers_it = [&](const auto& sent) {
     const auto* const drep = std::get_if<wire::CmDrep>(&sent.second.message);

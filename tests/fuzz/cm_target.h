@@ -96,7 +96,7 @@ class CmTarget final : private cm::Consumer, private cm::MadSink {
   [[nodiscard]] std::optional<Phase> phase_of(cm::CommId id) const;
   void set_phase(cm::CommId id, Phase phase);
   void check();
-  void check_hung_up(const Gid& from, const wire::CmMad& dreq);
+  void check_disconnected(const Gid& from, const wire::CmMad& dreq);
   void drain();
 
   Choices& choices_;

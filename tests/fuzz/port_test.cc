@@ -43,7 +43,7 @@ TEST(Port, FramesOfRandomChoices) {
   EXPECT_GT(total.learned, 0u);
 }
 
-TEST(GeneralServices, DatagramsOfRandomChoices) {
+TEST(Gsi, DatagramsOfRandomChoices) {
   const auto total = run<ServicesDepth>(1'000, 3'000, check_services);
   EXPECT_GT(total.received, 0u);
   EXPECT_GT(total.dropped, 0u);

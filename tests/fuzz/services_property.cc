@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "choices.h"
-#include "engine/poller/general_services.h"
+#include "engine/poller/gsi.h"
 #include "net/derived_mac.h"
 #include "tests/unit/net/outbox.h"
 
@@ -66,11 +66,11 @@ class Target final : private engine::ServicesUser {
                       .fixed = {{host(0), {{2, 0, 0, 0, 0, 0xF}}}},
                       .capacity = 16}}};
   uroce::testing::Outbox outbox_;
-  engine::GeneralServices services_{{.mac = kMac,
-                                     .addresses = addresses_,
-                                     .links = links_,
-                                     .agent = {.connections_max = kConnections, .listeners_max = 2}},
-                                    *this};
+  engine::Gsi services_{{.mac = kMac,
+                         .addresses = addresses_,
+                         .links = links_,
+                         .agent = {.connections_max = kConnections, .listeners_max = 2}},
+                        *this};
   Instant now_{1'000'000'000};
   std::vector<CommId> known_;          // connections that the user has not released
   std::map<uint32_t, CommId> theirs_;  // the peers' names of ours

@@ -255,7 +255,7 @@ void StreamTarget::take_early(const wire::Packet& packet) {
   if (response && psn.value() % 2 == 0)
     require(!queue_pair_.reach_response(psn, turn_), "it would not have been early");
   else
-    queue_pair_.lose_early(packet, turn_);
+    queue_pair_.drop_out_of_order(packet, turn_);
 }
 
 void StreamTarget::show(const wire::Packet& packet) {

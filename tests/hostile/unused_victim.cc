@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "engine/device/stack.h"
-#include "engine/poller/queue_pair_entry.h"
+#include "engine/poller/poller_qp.h"
 #include "far_end.h"
 #include "tests/unit/engine/bring_up.h"
 #include "tests/unit/engine/connected_pair.h"
@@ -31,7 +31,7 @@ class UnusedVictim {
     poll_until([&] { return device_->link_up() && far_.is_up(); }, "the link does not come up");
   }
   ~UnusedVictim() {
-    for (QueuePairHandle* const queue_pair : queue_pairs_) device_->destroy_queue_pair(*queue_pair);
+    for (QpSlot* const queue_pair : queue_pairs_) device_->destroy_queue_pair(*queue_pair);
     device_->retire_completion_queue(*completions_);
   }
   UnusedVictim(const UnusedVictim&) = delete;
@@ -39,7 +39,7 @@ class UnusedVictim {
 
   void say_numbers() const {
     std::printf("queue pairs");
-    for (const QueuePairHandle* const queue_pair : queue_pairs_) std::printf(" %u", queue_pair->number.value);
+    for (const QpSlot* const queue_pair : queue_pairs_) std::printf(" %u", queue_pair->number.value);
     std::printf("\n");
   }
   void send(const std::vector<std::byte>& frame) {
@@ -48,8 +48,8 @@ class UnusedVictim {
   }
   void say_what_there_is() {
     receive_all();
-    const auto is_used = [](const QueuePairHandle* queue_pair) {
-      return static_cast<const QueuePairEntry*>(queue_pair)->queue_pair.place() != nullptr;
+    const auto is_used = [](const QpSlot* queue_pair) {
+      return static_cast<const PollerQp*>(queue_pair)->queue_pair.place() != nullptr;
     };
     std::printf("used %zu received %zu answers %zu",
                 static_cast<size_t>(std::ranges::count_if(queue_pairs_, is_used)), received_, answers_);
@@ -64,7 +64,7 @@ class UnusedVictim {
                                                                 .receive_depth = 1,
                                                                 .send_completions = completions_.get(),
                                                                 .receive_completions = completions_.get()})));
-    QueuePairHandle& made = *queue_pairs_.back();
+    QpSlot& made = *queue_pairs_.back();
     const FarPeer peer{kStranger, QpNumber{0x66}, kFirstPsn, kQkey};
     require(bring_up(*device_, made, type, peer) == 0, "no connection");
     queue::ReceiveRequest& request = *made.receive_queue.reserve();
@@ -99,7 +99,7 @@ class UnusedVictim {
   FarEnd far_;
   Side owner_{device_, kReceiveBytes};  // of domain and memory
   std::unique_ptr<queue::CompletionQueue> completions_;
-  std::vector<QueuePairHandle*> queue_pairs_;
+  std::vector<QpSlot*> queue_pairs_;
   uint64_t sent_ = 0;
   size_t received_ = 0;
   size_t answers_ = 0;

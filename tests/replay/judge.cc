@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "allowed_differences.h"
 #include "answered.h"
-#include "departures.h"
-#include "freedoms.h"
 #include "keeping_end.h"
+#include "known_deviations.h"
 #include "recovery.h"
 #include "wire/print.h"
 

@@ -55,7 +55,7 @@ class OurEnd {
   std::unique_ptr<Memory> memory_;
   std::unique_ptr<queue::CompletionQueue> send_completions_;
   std::unique_ptr<queue::CompletionQueue> receive_completions_;
-  engine::QueuePairHandle* queue_pair_ = nullptr;
+  engine::QpSlot* queue_pair_ = nullptr;
   qp::Attributes attributes_;
 };
 

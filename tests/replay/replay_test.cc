@@ -176,7 +176,7 @@ TEST(ReplayTables, EveryMissingOperationHasItsRowAndNoOtherHasOne) {
 
 TEST(ReplayTables, TheyNameCapturesThatAreReplayed) {
   std::vector<std::string> named = conditioned_captures();
-  for (const DepartureRow& row : departure_rows()) named.push_back(row.capture);
+  for (const DeviationRow& row : deviation_rows()) named.push_back(row.capture);
   for (const std::string& name : named) {
     EXPECT_TRUE(std::ranges::any_of(all(), [&](const auto& known) { return known.capture == name; })) << name;
   }

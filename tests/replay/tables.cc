@@ -66,10 +66,10 @@ const std::vector<MissingRow>& missing_rows() {
   return rows;
 }
 
-const std::vector<DepartureRow>& departure_rows() {
+const std::vector<DeviationRow>& deviation_rows() {
   static const auto rows = [] {
-    std::vector<DepartureRow> found;
-    for (const auto& row : read_table("departures.txt", 6)) {
+    std::vector<DeviationRow> found;
+    for (const auto& row : read_table("known_deviations.txt", 6)) {
       found.push_back({row[0], std::stoul(row[1]), row[2], number(row[3]), number(row[4])});
     }
     return found;

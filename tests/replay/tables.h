@@ -19,15 +19,15 @@ struct MissingRow {
 };
 const std::vector<MissingRow>& missing_rows();
 
-/// departures.txt: where the kernel answers otherwise than the standard asks.
-struct DepartureRow {
+/// known_deviations.txt: where the kernel answers otherwise than the standard asks.
+struct DeviationRow {
   std::string capture;
   size_t frame = 0;
   std::string field;  // "syndrome" or "opcode"
   uint8_t kernel = 0;
   uint8_t standard = 0;
 };
-const std::vector<DepartureRow>& departure_rows();
+const std::vector<DeviationRow>& deviation_rows();
 
 /// conditions.txt: what a capture's packets do not tell about an end.
 struct Conditions {

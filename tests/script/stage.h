@@ -20,7 +20,7 @@ class Actor final : public qp::EventListener {
 
   std::string name;
   qp::Type type = qp::Type::kRc;
-  engine::QueuePairHandle* queue_pair = nullptr;
+  engine::QpSlot* queue_pair = nullptr;
   qp::Attributes attributes;
   QpNumber peer;  // the script's
   std::unique_ptr<queue::CompletionQueue> sends;

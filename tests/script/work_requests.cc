@@ -154,7 +154,7 @@ void Performance::receive(Line& line) {
       queue.publish(fill(queue, id));
       continue;
     }
-    engine::QueuePairHandle& queue_pair = *actor(line).queue_pair;
+    engine::QpSlot& queue_pair = *actor(line).queue_pair;
     fill(queue_pair.receive_queue, id);
     queue_pair.receive_queue.publish();
     if (queue_pair.in_error.load()) stage_.device().ring_doorbell(queue_pair);

@@ -8,7 +8,7 @@ namespace uroce::sim {
 
 namespace {
 
-void step(Host& host, engine::QueuePairHandle& queue_pair, qp::Attributes attributes, qp::State state,
+void step(Host& host, engine::QpSlot& queue_pair, qp::Attributes attributes, qp::State state,
           qp::AttributeMask mask) {
   attributes.state = state;
   if (host.device().modify_queue_pair(queue_pair, attributes, mask | qp::kMaskState) != 0)
@@ -17,8 +17,7 @@ void step(Host& host, engine::QueuePairHandle& queue_pair, qp::Attributes attrib
 
 }  // namespace
 
-void bring_up(Host& host, engine::QueuePairHandle& queue_pair, qp::Type type,
-              const qp::Attributes& attributes) {
+void bring_up(Host& host, engine::QpSlot& queue_pair, qp::Type type, const qp::Attributes& attributes) {
   using namespace qp;
   const bool datagrams = type == Type::kUd;
   const bool reliable = qp::is_reliable(type);

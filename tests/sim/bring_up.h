@@ -6,7 +6,6 @@
 namespace uroce::sim {
 
 /// Takes a queue pair of RC, UC or UD from RESET to RTS; throws when the device refuses.
-void bring_up(Host& host, engine::QueuePairHandle& queue_pair, qp::Type type,
-              const qp::Attributes& attributes);
+void bring_up(Host& host, engine::QpSlot& queue_pair, qp::Type type, const qp::Attributes& attributes);
 
 }  // namespace uroce::sim

@@ -44,13 +44,13 @@ void ConnectingHost::fail(const std::string& what) {
 
 template <typename Function>
 void ConnectingHost::manage(Function function) {
-  const int error = host_.device().manage(
-      *this, [&](engine::GeneralServices& services, Instant now) { function(services, now); });
+  const int error =
+      host_.device().manage(*this, [&](engine::Gsi& services, Instant now) { function(services, now); });
   if (error != 0) fail("manage");
 }
 
 void ConnectingHost::listen() {
-  manage([&](engine::GeneralServices& services, Instant) {
+  manage([&](engine::Gsi& services, Instant) {
     if (!services.agent().listen(kService, Gid{}, kBacklog, kListener)) fail("listen");
   });
 }
@@ -69,7 +69,7 @@ void ConnectingHost::connect(const Gid& peer, uint32_t count) {
     connection.asked = true;
     for (std::byte& byte : connection.message) byte = static_cast<std::byte>(random_.next());
     make_queue_pair(connection);
-    manage([&](engine::GeneralServices& services, Instant now) {
+    manage([&](engine::Gsi& services, Instant now) {
       services.resolve(address_, peer_, connection.number, now, now + kPatience);
     });
   }
@@ -151,7 +151,7 @@ void ConnectingHost::ask(Connection& connection) {
   req.max_cm_retries = kRetriesOfMessages;
   req.path_mtu = static_cast<uint8_t>(PathMtu::k1024);
   std::ranges::copy(connection.message, req.private_data.begin());
-  manage([&](engine::GeneralServices& services, Instant) {
+  manage([&](engine::Gsi& services, Instant) {
     const Result<cm::CommId> id = services.agent().connect(address, req, connection.number);
     if (!id) return fail("connect");
     connection.id = *id;
@@ -181,8 +181,7 @@ void ConnectingHost::hear(const Heard& heard) {
     case cm::EventKind::kTimewaitEnded:
       if (connection.stage != Stage::kEnding) fail("timewait of what is not ending");
       connection.stage = Stage::kOver;
-      return manage(
-          [&](engine::GeneralServices& services, Instant) { services.agent().release(connection.id); });
+      return manage([&](engine::Gsi& services, Instant) { services.agent().release(connection.id); });
     default:
       return fail("a connection was told of event " + std::to_string(static_cast<int>(heard.kind)));
   }
@@ -193,7 +192,7 @@ void ConnectingHost::on_request(const Heard& heard) {
   Connection& connection = add();
   connection.id = heard.id;
   bool waits = false;
-  manage([&](engine::GeneralServices& services, Instant) {
+  manage([&](engine::Gsi& services, Instant) {
     waits = services.agent().take_request(heard.id, connection.number) == 0;
     if (!waits) services.agent().release(heard.id);
   });
@@ -206,7 +205,7 @@ void ConnectingHost::on_request(const Heard& heard) {
   if (random_.chance(1, 8)) {
     ++totals_.refused;
     connection.stage = Stage::kOver;
-    return manage([&](engine::GeneralServices& services, Instant) {
+    return manage([&](engine::Gsi& services, Instant) {
       const std::array why = {kNo};
       if (services.agent().reject(heard.id, wire::RejectReason::kConsumerDefined, why) != 0) fail("reject");
       services.agent().release(heard.id);
@@ -218,7 +217,7 @@ void ConnectingHost::on_request(const Heard& heard) {
   wire::CmRep rep;
   rep.qp = connection.queue_pair->number;
   rep.starting_psn = connection.first_psn;
-  manage([&](engine::GeneralServices& services, Instant) {
+  manage([&](engine::Gsi& services, Instant) {
     cm::Agent& agent = services.agent();
     if (agent.reply(heard.id, rep, connection.number) != 0 &&
         agent.state_of(heard.id) == cm::State::kReqReceived)
@@ -230,7 +229,7 @@ void ConnectingHost::on_reply(Connection& connection, const Heard& heard) {
   const auto& rep = std::get<wire::CmRep>(heard.mad.message);
   make_ready(connection, peer_, rep.qp, rep.starting_psn);
   connection.stage = Stage::kConnected;
-  manage([&](engine::GeneralServices& services, Instant) {
+  manage([&](engine::Gsi& services, Instant) {
     if (services.agent().ready_to_use(connection.id, {}) != 0) fail("ready_to_use");
   });
   send(connection);
@@ -247,7 +246,7 @@ void ConnectingHost::on_refusal(Connection& connection, const Heard& heard) {
     fail("rejected for reason " + std::to_string(static_cast<int>(rej.reason)));
   connection.stage = Stage::kOver;
   end(connection);
-  manage([&](engine::GeneralServices& services, Instant) { services.agent().release(connection.id); });
+  manage([&](engine::Gsi& services, Instant) { services.agent().release(connection.id); });
 }
 
 void ConnectingHost::completed(const queue::Completion& completion) {
@@ -271,7 +270,7 @@ void ConnectingHost::message_came(Connection& connection) {
     if (connection.message[0] >= std::byte{0x80}) hang_up(connection);
     return;
   }
-  manage([&](engine::GeneralServices& services, Instant) {
+  manage([&](engine::Gsi& services, Instant) {
     if (services.agent().state_of(connection.id) == cm::State::kRepSent) {
       ++totals_.before_rtu;
       if (services.agent().established(connection.id) != 0) fail("established");
@@ -282,7 +281,7 @@ void ConnectingHost::message_came(Connection& connection) {
 
 /// The faster of both ends; the other is notified.
 void ConnectingHost::hang_up(Connection& connection) {
-  manage([&](engine::GeneralServices& services, Instant) {
+  manage([&](engine::Gsi& services, Instant) {
     cm::Agent& agent = services.agent();
     if (agent.disconnect(connection.id, {}) != 0 && agent.state_of(connection.id) == cm::State::kEstablished)
       fail("disconnect");
@@ -303,7 +302,7 @@ bool ConnectingHost::over() const {
 }
 
 std::string ConnectingHost::close() {
-  manage([&](engine::GeneralServices& services, Instant) {
+  manage([&](engine::Gsi& services, Instant) {
     if (services.agent().connections() != 0) fail("connections are left");
   });
   host_.device().retire_completion_queue(*completions_);

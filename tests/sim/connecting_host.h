@@ -9,7 +9,7 @@
 
 #include "base/values/random.h"
 #include "engine/device/device.h"
-#include "engine/poller/general_services.h"
+#include "engine/poller/gsi.h"
 #include "tests/sim/crowd_member.h"
 
 namespace uroce::sim {
@@ -62,7 +62,7 @@ class ConnectingHost final : public engine::ServicesUser {
     cm::CommId id;
     bool answered = false;
     Psn first_psn;
-    engine::QueuePairHandle* queue_pair = nullptr;  // null: none yet, or no more
+    engine::QpSlot* queue_pair = nullptr;  // null: none yet, or no more
     std::array<std::byte, kMessageBytes> message{};
     std::unique_ptr<RegisteredMemory> memory;  // what is sent, and what comes
   };

@@ -20,7 +20,7 @@ Connections::Connections(const Options& options)
   std::vector<WireEnd*> ends;
   for (size_t i = 0; i < 2; ++i) {
     auto end = std::make_unique<WireEnd>(WireEnd::Options{.mac = mac_of(i),
-                                                          .path = path_of(options.weather),
+                                                          .path = path_of(options.conditions),
                                                           .seed = random_.next(),
                                                           .queues = options.pollers});
     ends.push_back(end.get());

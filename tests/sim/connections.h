@@ -7,8 +7,8 @@
 
 #include "base/values/random.h"
 #include "tests/sim/connecting_host.h"
+#include "tests/sim/network_conditions.h"
 #include "tests/sim/turns.h"
-#include "tests/sim/weather.h"
 
 namespace uroce::sim {
 
@@ -17,7 +17,7 @@ class Connections {
  public:
   struct Options {
     uint64_t seed = 1;
-    Weather weather;
+    NetworkConditions conditions;
     engine::PollerMode mode = engine::PollerMode::kDedicated;
     uint16_t pollers = 1;
     uint32_t each = 20;  // that a host asks for

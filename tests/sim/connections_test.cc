@@ -5,7 +5,7 @@
 namespace uroce::sim {
 namespace {
 
-ConnectingHost::Totals run_connections(uint64_t seeds, bool bad_weather) {
+ConnectingHost::Totals run_connections(uint64_t seeds, bool impaired) {
   const uint64_t only = number_from("UROCE_SIM_SEED", 0);
   const uint64_t first = only != 0 ? only : 1;
   const uint64_t count = only != 0 ? 1 : number_from("UROCE_SIM_SEEDS", seeds);
@@ -14,16 +14,16 @@ ConnectingHost::Totals run_connections(uint64_t seeds, bool bad_weather) {
   for (uint64_t seed = first; seed < first + count; ++seed) {
     Random random(seed * 32'452'843);
     const auto each = static_cast<uint32_t>(1 + random.below(40));
-    Weather weather;
-    if (bad_weather) {
-      weather = any_weather(random);
-      weather.loss = random.below(20'000);  // up to every fifth frame
+    NetworkConditions conditions;
+    if (impaired) {
+      conditions = any_conditions(random);
+      conditions.loss = random.below(20'000);  // up to every fifth frame
     }
     std::string wrong;
     {
       Connections connections(
           {.seed = seed,
-           .weather = weather,
+           .conditions = conditions,
            .mode = random.chance(1, 2) ? engine::PollerMode::kInline : engine::PollerMode::kDedicated,
            .pollers = static_cast<uint16_t>(1 + random.below(2)),
            .each = each});
@@ -44,13 +44,13 @@ ConnectingHost::Totals run_connections(uint64_t seeds, bool bad_weather) {
 }
 
 /// Both hosts connect to the other all at once, over whole devices: asked for, refused or answered, data both
-/// ways, hung up by either, and nothing left.
-TEST(Connections, InFairWeather) {
+/// ways, disconnected by either, and nothing left.
+TEST(Connections, WithoutImpairment) {
   const ConnectingHost::Totals totals = run_connections(20, false);
   EXPECT_EQ(totals.broken, 0u);
 }
 
-TEST(Connections, InBadWeather) {
+TEST(Connections, WithImpairment) {
   const ConnectingHost::Totals totals = run_connections(60, true);
   EXPECT_GE(totals.before_rtu, in_all_seeds(1));
   EXPECT_GT(totals.answered, 50 * totals.broken);

@@ -24,7 +24,7 @@ Crowd::Crowd(const Options& options) : options_(options), random_(options.seed),
   std::vector<WireEnd*> ends;
   for (size_t i = 0; i < kHosts; ++i) {
     auto end = std::make_unique<WireEnd>(WireEnd::Options{.mac = mac_of(i),
-                                                          .path = path_of(options.weather),
+                                                          .path = path_of(options.conditions),
                                                           .seed = random_.next(),
                                                           .queues = options.pollers,
                                                           .steering = options.steering});
@@ -33,7 +33,7 @@ Crowd::Crowd(const Options& options) : options_(options), random_(options.seed),
     turns_.add(*hosts_.back());
   }
   WireEnd::join(ends);
-  const bool in_order = options.weather.reordering == 0 && options.weather.duplication == 0 &&
+  const bool in_order = options.conditions.reordering == 0 && options.conditions.duplication == 0 &&
                         (options.pollers == 1 || options.steering == Steering::kHash);
   server_ = std::make_unique<CrowdServer>(*hosts_[0], kBytesMax, in_order, random_.next());
   for (size_t i = 1; i < kHosts; ++i)
@@ -70,8 +70,8 @@ void Crowd::add_member(uint32_t index) {
   const qp::Type type = kTypes[index % kTypes.size()];
   const bool datagrams = type == qp::Type::kUd;
   CrowdClient& client = *clients_[random_.below(clients_.size())];
-  engine::QueuePairHandle& from = client.add_queue_pair(type);
-  engine::QueuePairHandle& to = datagrams ? *datagrams_ : server_->add_queue_pair(type);
+  engine::QpSlot& from = client.add_queue_pair(type);
+  engine::QpSlot& to = datagrams ? *datagrams_ : server_->add_queue_pair(type);
 
   qp::Attributes there = attributes(client.host(), server_->host());
   qp::Attributes back = attributes(server_->host(), client.host());

@@ -10,8 +10,8 @@
 #include "tests/sim/crowd_server.h"
 #include "tests/sim/host.h"
 #include "tests/sim/network.h"
+#include "tests/sim/network_conditions.h"
 #include "tests/sim/turns.h"
-#include "tests/sim/weather.h"
 
 namespace uroce::sim {
 
@@ -21,7 +21,7 @@ class Crowd {
  public:
   struct Options {
     uint64_t seed = 1;
-    Weather weather;
+    NetworkConditions conditions;
     engine::PollerMode mode = engine::PollerMode::kDedicated;
     uint16_t pollers = 1;
     Steering steering = Steering::kHash;
@@ -55,7 +55,7 @@ class Crowd {
   std::vector<std::unique_ptr<Host>> hosts_;
   std::unique_ptr<CrowdServer> server_;
   std::vector<std::unique_ptr<CrowdClient>> clients_;
-  engine::QueuePairHandle* datagrams_ = nullptr;  // the server's for UD
+  engine::QpSlot* datagrams_ = nullptr;  // the server's for UD
   Instant next_act_{};
   uint64_t progress_ = 0;
   Instant progress_at_{};

@@ -23,7 +23,7 @@ CrowdClient::CrowdClient(Host& host, uint32_t messages, uint64_t seed)
       domain_(host.device().allocate_domain().value()),
       completions_(host.device().create_completion_queue({.depth = 4096})) {}
 
-engine::QueuePairHandle& CrowdClient::add_queue_pair(qp::Type type) {
+engine::QpSlot& CrowdClient::add_queue_pair(qp::Type type) {
   auto made = host_.device().create_queue_pair({.type = type,
                                                 .domain = domain_,
                                                 .signal_all = true,
@@ -127,7 +127,7 @@ bool CrowdClient::idle() const {
 
 std::string CrowdClient::close() {
   engine::Device& device = host_.device();
-  for (engine::QueuePairHandle* queue_pair : queue_pairs_) device.destroy_queue_pair(*queue_pair);
+  for (engine::QpSlot* queue_pair : queue_pairs_) device.destroy_queue_pair(*queue_pair);
   device.retire_completion_queue(*completions_);
   std::string wrong;
   for (const auto& sender : senders_) wrong += sender->memory->close();

@@ -19,7 +19,7 @@ class CrowdClient {
 
   [[nodiscard]] Host& host() { return host_; }
   /// In RESET.
-  engine::QueuePairHandle& add_queue_pair(qp::Type type);
+  engine::QpSlot& add_queue_pair(qp::Type type);
   /// `member` sends by the newest queue pair; to the address, if it is of UD.
   void add(const Member& member, const std::optional<qp::DatagramAddress>& address);
 
@@ -36,7 +36,7 @@ class CrowdClient {
   struct Sender {
     Member member;
     std::optional<qp::DatagramAddress> address;
-    engine::QueuePairHandle* queue_pair = nullptr;
+    engine::QpSlot* queue_pair = nullptr;
     std::unique_ptr<RegisteredMemory> memory;  // kDepth messages, then as many answers
     uint32_t posted = 0;
     uint32_t sent = 0;
@@ -58,7 +58,7 @@ class CrowdClient {
   const DomainId domain_;
   std::string failure_;
   std::unique_ptr<queue::CompletionQueue> completions_;
-  std::vector<engine::QueuePairHandle*> queue_pairs_;
+  std::vector<engine::QpSlot*> queue_pairs_;
   std::vector<std::unique_ptr<Sender>> senders_;
   uint64_t completed_ = 0;
   Instant last_event_{};

@@ -31,7 +31,7 @@ CrowdServer::CrowdServer(Host& host, uint32_t bytes_max, bool in_order, uint64_t
       answers_(host.device(), domain_, size_t{kMembersMax} * kAnswersMax * kAnswerBytes),
       posted_(kSlots) {}
 
-engine::QueuePairHandle& CrowdServer::add_queue_pair(qp::Type type) {
+engine::QpSlot& CrowdServer::add_queue_pair(qp::Type type) {
   auto made = host_.device().create_queue_pair({.type = type,
                                                 .domain = domain_,
                                                 .signal_all = true,
@@ -158,7 +158,7 @@ bool CrowdServer::idle() const {
 
 std::string CrowdServer::close() {
   engine::Device& device = host_.device();
-  for (engine::QueuePairHandle* queue_pair : queue_pairs_) device.destroy_queue_pair(*queue_pair);
+  for (engine::QpSlot* queue_pair : queue_pairs_) device.destroy_queue_pair(*queue_pair);
   device.retire_completion_queue(*completions_);
   device.destroy_shared_receives(std::move(receives_));
   std::string wrong = memory_.close() + answers_.close();

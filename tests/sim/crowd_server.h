@@ -24,7 +24,7 @@ class CrowdServer final : public queue::LimitListener {
 
   [[nodiscard]] Host& host() { return host_; }
   /// In RESET.
-  engine::QueuePairHandle& add_queue_pair(qp::Type type);
+  engine::QpSlot& add_queue_pair(qp::Type type);
   void add(const Member& member);
 
   void act();
@@ -40,7 +40,7 @@ class CrowdServer final : public queue::LimitListener {
  private:
   struct Served {
     Member member;
-    engine::QueuePairHandle* queue_pair = nullptr;
+    engine::QpSlot* queue_pair = nullptr;
     uint32_t next = 0;  // number of the message that comes
     std::deque<uint32_t> to_answer;
     uint32_t answers_posted = 0;
@@ -68,7 +68,7 @@ class CrowdServer final : public queue::LimitListener {
   RegisteredMemory memory_;   // receives
   RegisteredMemory answers_;  // kAnswersMax of each member
   std::vector<bool> posted_;  // by slot
-  std::vector<engine::QueuePairHandle*> queue_pairs_;
+  std::vector<engine::QpSlot*> queue_pairs_;
   std::vector<Served> served_;
   uint64_t received_ = 0;
   uint64_t limits_reached_ = 0;

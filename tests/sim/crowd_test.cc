@@ -13,7 +13,7 @@ struct CrowdTotals {
   uint64_t handed_over = 0;
 };
 
-CrowdTotals run_crowds(uint64_t seeds, bool bad_weather) {
+CrowdTotals run_crowds(uint64_t seeds, bool impaired) {
   const uint64_t only = number_from("UROCE_SIM_SEED", 0);
   const uint64_t first = only != 0 ? only : 1;
   const uint64_t count = only != 0 ? 1 : number_from("UROCE_SIM_SEEDS", seeds);
@@ -23,7 +23,7 @@ CrowdTotals run_crowds(uint64_t seeds, bool bad_weather) {
     std::string wrong;
     {
       Crowd crowd({.seed = seed,
-                   .weather = bad_weather ? any_weather(random) : Weather{},
+                   .conditions = impaired ? any_conditions(random) : NetworkConditions{},
                    .mode = random.chance(1, 2) ? engine::PollerMode::kInline : engine::PollerMode::kDedicated,
                    .pollers = static_cast<uint16_t>(1 + random.below(2)),
                    .steering = static_cast<Steering>(random.below(4)),
@@ -48,14 +48,14 @@ CrowdTotals run_crowds(uint64_t seeds, bool bad_weather) {
 }
 
 /// Many queue pairs of every service, from two hosts, share their receives and their completion queue.
-TEST(Crowds, InFairWeather) {
+TEST(Crowds, WithoutImpairment) {
   const CrowdTotals totals = run_crowds(25, false);
   EXPECT_GE(totals.limits_reached, in_all_seeds(1));
   EXPECT_GE(totals.not_ready, in_all_seeds(1));
   EXPECT_GT(totals.received, totals.messages / 2);
 }
 
-TEST(Crowds, InBadWeather) {
+TEST(Crowds, WithImpairment) {
   const CrowdTotals totals = run_crowds(40, true);
   EXPECT_GE(totals.limits_reached, in_all_seeds(1));
   EXPECT_GT(totals.received, totals.messages / 3);

@@ -54,7 +54,7 @@ class Endpoint {
  private:
   std::unique_ptr<queue::CompletionQueue> send_completions_;
   std::unique_ptr<queue::CompletionQueue> receive_completions_;
-  engine::QueuePairHandle* queue_pair_ = nullptr;  // nullptr: closed
+  engine::QpSlot* queue_pair_ = nullptr;  // nullptr: closed
 };
 
 /// What both ends of a connection agree on.

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "tests/sim/endpoint.h"
+#include "tests/sim/network_conditions.h"
 #include "tests/sim/turns.h"
 #include "tests/sim/virtual_clock.h"
-#include "tests/sim/weather.h"
 
 namespace uroce::sim {
 
@@ -30,13 +30,14 @@ class Transfer {
   explicit Transfer(const GoodputOptions& options)
       : options_(options), random_(options.seed), turns_(options.seed) {
     const int64_t picoseconds_per_byte = 8000 / options.link_gigabits;
-    const Weather weather{.loss = options.loss,
-                          .reordering = options.reordering,
-                          .latency = Duration{options.round_trip.ns / 2},
-                          .jitter = nanoseconds(kLateBy * kFrameBytes * picoseconds_per_byte / 1000)};
+    const NetworkConditions conditions{
+        .loss = options.loss,
+        .reordering = options.reordering,
+        .latency = Duration{options.round_trip.ns / 2},
+        .jitter = nanoseconds(kLateBy * kFrameBytes * picoseconds_per_byte / 1000)};
     for (size_t side = 0; side < kMacs.size(); ++side) {
       auto end = std::make_unique<WireEnd>(WireEnd::Options{.mac = kMacs[side],
-                                                            .path = path_of(weather),
+                                                            .path = path_of(conditions),
                                                             .seed = random_.next(),
                                                             .picoseconds_per_byte = picoseconds_per_byte});
       hosts_.push_back(std::make_unique<Host>(

@@ -68,7 +68,7 @@ Instant Host::deadline() const {
   return VirtualClock::now() + left;
 }
 
-void Host::ring_doorbell(engine::QueuePairHandle& queue_pair) {
+void Host::ring_doorbell(engine::QpSlot& queue_pair) {
   guarded([&] { device_->ring_doorbell(queue_pair); });
 }
 

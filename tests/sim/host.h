@@ -44,7 +44,7 @@ class Host {
   [[nodiscard]] Instant deadline() const;
 
   // What the application calls.
-  void ring_doorbell(engine::QueuePairHandle& queue_pair);
+  void ring_doorbell(engine::QpSlot& queue_pair);
   size_t poll(queue::CompletionQueue& completions, std::span<queue::Completion> to);
 
   /// What a damaged frame did; empty while all is well.

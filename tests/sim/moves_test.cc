@@ -50,7 +50,7 @@ TEST(Moves, NoneForPacketsThatComeToAllPollers) {
 }
 
 /// Clocks of pollers differ, packets are lost, and connections end meanwhile.
-TEST(Moves, InFoulWeather) {
+TEST(Moves, WithImpairment) {
   const Totals totals = run_seeds(40, [](uint64_t seed) {
     Random random(seed * 15'485'863);
     Simulation::Options options = followed(seed, {.pollers = static_cast<uint16_t>(2 + random.below(3)),
@@ -58,10 +58,10 @@ TEST(Moves, InFoulWeather) {
                                                   .starvation = microseconds(500),
                                                   .own_addresses = random.chance(1, 3),
                                                   .slow_engines = false});
-    options.weather = any_weather(random);
-    options.weather.loss /= 4;
-    options.weather.corruption = 0;
-    options.weather.truncation = 0;
+    options.conditions = any_conditions(random);
+    options.conditions.loss /= 4;
+    options.conditions.corruption = 0;
+    options.conditions.truncation = 0;
     options.messages = 200;
     options.unanswered = random.chance(1, 2);
     return options;
@@ -74,7 +74,7 @@ TEST(Moves, ConnectionsThatAreCut) {
     Random random(seed * 32'452'843);
     Simulation::Options options =
         followed(seed, {.pollers = 3, .steering = Steering::kChanging, .starvation = microseconds(300)});
-    options.weather.cut = Instant{static_cast<int64_t>(2'000'000 + random.below(20'000'000))};
+    options.conditions.cut = Instant{static_cast<int64_t>(2'000'000 + random.below(20'000'000))};
     options.messages = 10'000;
     options.timeout = 5;
     options.errors_expected = true;

@@ -98,16 +98,16 @@ inline Machines any_machines(Random& random) {
           .ask_neighbours = random.chance(1, 2)};
 }
 
-inline Weather any_weather(Random& random) {
-  Weather weather;
-  weather.loss = random.below(3'000);
-  weather.duplication = random.below(3'000);
-  weather.reordering = random.below(5'000);
-  weather.corruption = random.below(2'000);
-  weather.truncation = random.below(500);
-  weather.latency = microseconds(1 + static_cast<int64_t>(random.below(20)));
-  weather.jitter = microseconds(1 + static_cast<int64_t>(random.below(100)));
-  return weather;
+inline NetworkConditions any_conditions(Random& random) {
+  NetworkConditions conditions;
+  conditions.loss = random.below(3'000);
+  conditions.duplication = random.below(3'000);
+  conditions.reordering = random.below(5'000);
+  conditions.corruption = random.below(2'000);
+  conditions.truncation = random.below(500);
+  conditions.latency = microseconds(1 + static_cast<int64_t>(random.below(20)));
+  conditions.jitter = microseconds(1 + static_cast<int64_t>(random.below(100)));
+  return conditions;
 }
 
 }  // namespace uroce::sim

@@ -3,7 +3,7 @@
 namespace uroce::sim {
 namespace {
 
-TEST(Simulation, FairWeather) {
+TEST(Simulation, WithoutImpairment) {
   run_seeds(20, [](uint64_t seed) {
     Random random(seed * 31);
     return Simulation::Options{.seed = seed, .machines = any_machines(random)};
@@ -24,11 +24,11 @@ TEST(Simulation, HandOffKeepsTheOrderOfAFlow) {
 /// A poller that is not turned for long while its sibling goes on handing frames over to it.
 TEST(Simulation, HandOffRingsThatFill) {
   const Totals totals = run_seeds(3, [](uint64_t seed) {
-    Weather weather;
-    weather.duplication = kPer;
+    NetworkConditions conditions;
+    conditions.duplication = kPer;
     return Simulation::Options{
         .seed = seed,
-        .weather = weather,
+        .conditions = conditions,
         .machines = {.pollers = 2, .steering = Steering::kRoundRobin, .starvation = milliseconds(4)},
         .connections = 16,
         .messages = 40,
@@ -40,9 +40,9 @@ TEST(Simulation, HandOffRingsThatFill) {
 TEST(Simulation, LossDuplicationReorderingAndCorruption) {
   const Totals totals = run_seeds(100, [](uint64_t seed) {
     Random random(seed * 7919);
-    const Weather weather = any_weather(random);
+    const NetworkConditions conditions = any_conditions(random);
     return Simulation::Options{.seed = seed,
-                               .weather = weather,
+                               .conditions = conditions,
                                .machines = any_machines(random),
                                .connections = 1 + static_cast<uint32_t>(random.below(4))};
   });
@@ -54,12 +54,13 @@ TEST(Simulation, LossDuplicationReorderingAndCorruption) {
 TEST(Simulation, MessagesWithoutAnswer) {
   const Totals totals = run_seeds(40, [](uint64_t seed) {
     Random random(seed * 49'979'687);
-    return Simulation::Options{.seed = seed,
-                               .weather = random.chance(1, 3) ? Weather{} : any_weather(random),
-                               .machines = any_machines(random),
-                               .connections = 1 + static_cast<uint32_t>(random.below(4)),
-                               .messages = 15,
-                               .unanswered = true};
+    return Simulation::Options{
+        .seed = seed,
+        .conditions = random.chance(1, 3) ? NetworkConditions{} : any_conditions(random),
+        .machines = any_machines(random),
+        .connections = 1 + static_cast<uint32_t>(random.below(4)),
+        .messages = 15,
+        .unanswered = true};
   });
   EXPECT_GE(totals.unanswered, in_all_seeds(1));
 }
@@ -68,13 +69,13 @@ TEST(Simulation, MessagesWithoutAnswer) {
 TEST(Simulation, ConnectionsThatAreCut) {
   run_seeds(50, [](uint64_t seed) {
     Random random(seed * 104'729);
-    Weather weather;
-    weather.loss = random.below(1'000);
-    weather.cut = Instant{static_cast<int64_t>(random.below(1'000'000))};
+    NetworkConditions conditions;
+    conditions.loss = random.below(1'000);
+    conditions.cut = Instant{static_cast<int64_t>(random.below(1'000'000))};
     Machines machines = any_machines(random);
     machines.ask_neighbours = false;  // no host would answer any more
     return Simulation::Options{.seed = seed,
-                               .weather = weather,
+                               .conditions = conditions,
                                .machines = machines,
                                .messages = 1'000,
                                .timeout = 5,
@@ -86,10 +87,10 @@ TEST(Simulation, ConnectionsThatAreCut) {
 TEST(Simulation, RequestsThatAreRefused) {
   run_seeds(50, [](uint64_t seed) {
     Random random(seed * 1'299'709);
-    Weather weather;
-    weather.loss = random.below(2'000);
+    NetworkConditions conditions;
+    conditions.loss = random.below(2'000);
     return Simulation::Options{.seed = seed,
-                               .weather = weather,
+                               .conditions = conditions,
                                .machines = any_machines(random),
                                .messages = 1'000,
                                .timeout = 5,
@@ -102,10 +103,10 @@ TEST(Simulation, RequestsThatAreRefused) {
 TEST(Simulation, RequestsThatAreRefusedBesideMessagesWithoutAnswer) {
   const Totals totals = run_seeds(30, [](uint64_t seed) {
     Random random(seed * 141'650'939);
-    Weather weather;
-    weather.loss = random.below(2'000);
+    NetworkConditions conditions;
+    conditions.loss = random.below(2'000);
     return Simulation::Options{.seed = seed,
-                               .weather = weather,
+                               .conditions = conditions,
                                .machines = any_machines(random),
                                .connections = 1 + static_cast<uint32_t>(random.below(3)),
                                .messages = 100,
@@ -121,10 +122,10 @@ TEST(Simulation, RequestsThatAreRefusedBesideMessagesWithoutAnswer) {
 TEST(Simulation, KeysThatAreTakenAway) {
   run_seeds(30, [](uint64_t seed) {
     Random random(seed * 86'028'121);
-    Weather weather = any_weather(random);
-    weather.duplication *= 3;
+    NetworkConditions conditions = any_conditions(random);
+    conditions.duplication *= 3;
     return Simulation::Options{.seed = seed,
-                               .weather = weather,
+                               .conditions = conditions,
                                .machines = any_machines(random),
                                .connections = 1 + static_cast<uint32_t>(random.below(4)),
                                .messages = 15,
@@ -136,9 +137,9 @@ TEST(Simulation, KeysThatAreTakenAway) {
 TEST(Simulation, KeysThatAreTakenAwayInTheMiddleOfAMessage) {
   const Totals totals = run_seeds(30, [](uint64_t seed) {
     Random random(seed * 122'949'823);
-    Weather weather = any_weather(random);
+    NetworkConditions conditions = any_conditions(random);
     return Simulation::Options{.seed = seed,
-                               .weather = weather,
+                               .conditions = conditions,
                                .machines = any_machines(random),
                                .connections = 4,
                                .messages = 1 + static_cast<uint32_t>(random.below(4)),
@@ -153,12 +154,12 @@ TEST(Simulation, KeysThatAreTakenAwayInTheMiddleOfAMessage) {
 TEST(Simulation, CopyEnginesThatTakeTheirTime) {
   const Totals totals = run_seeds(30, [](uint64_t seed) {
     Random random(seed * 179'424'673);
-    Weather weather = any_weather(random);
-    weather.corruption = weather.truncation = 0;
+    NetworkConditions conditions = any_conditions(random);
+    conditions.corruption = conditions.truncation = 0;
     Machines machines = any_machines(random);
     machines.slow_engines = true;
     return Simulation::Options{.seed = seed,
-                               .weather = weather,
+                               .conditions = conditions,
                                .machines = machines,
                                .connections = 1 + static_cast<uint32_t>(random.below(4))};
   });
@@ -171,10 +172,10 @@ TEST(Simulation, CopyEnginesThatTakeTheirTime) {
 TEST(Simulation, AtomicsAreExecutedOnce) {
   const Totals totals = run_seeds(40, [](uint64_t seed) {
     Random random(seed * 179'424'673);
-    Weather weather = any_weather(random);
-    weather.duplication *= 3;
+    NetworkConditions conditions = any_conditions(random);
+    conditions.duplication *= 3;
     return Simulation::Options{.seed = seed,
-                               .weather = weather,
+                               .conditions = conditions,
                                .machines = any_machines(random),
                                .connections = 1 + static_cast<uint32_t>(random.below(4)),
                                .messages = 60,
@@ -187,13 +188,13 @@ TEST(Simulation, AtomicsAreExecutedOnce) {
 TEST(Simulation, AHostThatStopsForAWhile) {
   run_seeds(20, [](uint64_t seed) {
     Random random(seed * 15'485'863);
-    Weather weather;
-    weather.loss = random.below(500);
+    NetworkConditions conditions;
+    conditions.loss = random.below(500);
     const Instant begin{static_cast<int64_t>(random.below(2'000'000))};
     Machines machines = any_machines(random);
     machines.go_back = false;  // each loss of a tail would cost such a long ACK timeout
     return Simulation::Options{.seed = seed,
-                               .weather = weather,
+                               .conditions = conditions,
                                .machines = machines,
                                .timeout = 19,
                                .pause = {random.below(2), begin, begin + seconds(10)}};

@@ -47,7 +47,7 @@ Simulation::Simulation(const Options& options) : options_(options), random_(opti
 
 std::unique_ptr<WireEnd> Simulation::make_end(size_t side) {
   WireEnd::Options end{.mac = kMacs[side],
-                       .path = path_of(options_.weather),
+                       .path = path_of(options_.conditions),
                        .seed = random_.next(),
                        .queues = options_.machines.pollers,
                        .steering = options_.machines.steering,
@@ -146,7 +146,7 @@ void Simulation::add_unanswered(uint32_t index) {
                                            .psn_b = first_psn(),
                                            .gid = random_.below(kGids)});
   const Machines& machines = options_.machines;
-  const bool in_order = options_.weather.reordering == 0 && options_.weather.duplication == 0 &&
+  const bool in_order = options_.conditions.reordering == 0 && options_.conditions.duplication == 0 &&
                         (machines.pollers == 1 || machines.steering == Steering::kHash);
   unanswered_.push_back(std::make_unique<UnansweredTraffic>(
       a, b,

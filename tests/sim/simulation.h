@@ -18,8 +18,8 @@
 #include "tests/sim/host.h"
 #include "tests/sim/key_traffic.h"
 #include "tests/sim/network.h"
+#include "tests/sim/network_conditions.h"
 #include "tests/sim/unanswered_traffic.h"
-#include "tests/sim/weather.h"
 
 namespace uroce::sim {
 
@@ -53,7 +53,7 @@ class Simulation {
  public:
   struct Options {
     uint64_t seed = 1;
-    Weather weather;
+    NetworkConditions conditions;
     Machines machines;
     uint32_t connections = 2;
     uint32_t messages = 40;  // per flow; each connection has two

@@ -29,7 +29,7 @@ qp::CongestionOptions any_congestion(Random& random) {
 Simulation::Options world_of(uint64_t seed) {
   Random random(seed * 32'452'843);
   Simulation::Options world{.seed = seed,
-                            .weather = any_weather(random),
+                            .conditions = any_conditions(random),
                             .machines = any_machines(random),
                             .congestion = any_congestion(random)};
   switch (random.below(5)) {
@@ -43,14 +43,14 @@ Simulation::Options world_of(uint64_t seed) {
       break;
     case 2:
       // Threads take over from each other: the seed does not say everything.
-      world.weather.loss /= 4;
+      world.conditions.loss /= 4;
       world.machines.starvation = {};
       world.machines.background_thread = true;
       world.messages = 100;
       break;
     case 3:
       // Wrong keys end connections; each meets one, and some have UC and UD beside them.
-      world.weather = {.loss = random.below(2'000)};
+      world.conditions = {.loss = random.below(2'000)};
       world.messages = 1'000;
       world.timeout = 5;
       world.congestion = {};

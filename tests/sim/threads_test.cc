@@ -8,12 +8,12 @@ namespace {
 TEST(SimulationThreads, TakeOverFromEachOther) {
   run_seeds(6, [](uint64_t seed) {
     Random random(seed * 6'700'417);
-    Weather weather = any_weather(random);
-    weather.loss /= 4;
+    NetworkConditions conditions = any_conditions(random);
+    conditions.loss /= 4;
     Machines machines = any_machines(random);
     machines.starvation = {};
     machines.background_thread = true;
-    return Simulation::Options{.seed = seed, .weather = weather, .machines = machines, .messages = 20};
+    return Simulation::Options{.seed = seed, .conditions = conditions, .machines = machines, .messages = 20};
   });
 }
 
@@ -33,14 +33,14 @@ TEST(SimulationThreads, QueuePairsThatMove) {
 TEST(SimulationThreads, KeysThatAreTakenAway) {
   run_seeds(3, [](uint64_t seed) {
     Random random(seed * 141'650'939);
-    Weather weather = any_weather(random);
-    weather.loss /= 4;
+    NetworkConditions conditions = any_conditions(random);
+    conditions.loss /= 4;
     Machines machines = any_machines(random);
     machines.pollers = 2;
     machines.starvation = {};
     machines.background_thread = true;
     return Simulation::Options{.seed = seed,
-                               .weather = weather,
+                               .conditions = conditions,
                                .machines = machines,
                                .connections = 2,
                                .messages = 6,

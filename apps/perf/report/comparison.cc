@@ -32,7 +32,7 @@ double mean_of(const std::vector<double>& samples) {
 }
 
 /// More of what takes time is worse.
-const char* verdict_on(const std::string& key, const Change& change) {
+const char* result_of(const std::string& key, const Change& change) {
   if (!change.seen()) return "no difference seen";
   return (change.percent > 0) == key.ends_with("_us") ? "worse" : "better";
 }
@@ -82,10 +82,9 @@ std::string comparison_of(const ordered_json& before, const ordered_json& after)
     const std::vector<double> b = samples_of(after, key);
     if (a.empty() || b.empty()) continue;
     const Change change = change_of(a, b);
-    rows +=
-        fmt::format(kRow, key, fmt::format("{:.6g}", mean_of(a)), fmt::format("{:.6g}", mean_of(b)),
-                    fmt::format("{:+.1f} %", change.percent),
-                    fmt::format("{:+.1f} to {:+.1f} %", change.low, change.high), verdict_on(key, change));
+    rows += fmt::format(kRow, key, fmt::format("{:.6g}", mean_of(a)), fmt::format("{:.6g}", mean_of(b)),
+                        fmt::format("{:+.1f} %", change.percent),
+                        fmt::format("{:+.1f} to {:+.1f} %", change.low, change.high), result_of(key, change));
   }
   if (rows.empty()) return {};
   return text +

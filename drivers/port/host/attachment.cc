@@ -267,8 +267,8 @@ bool Attachment::is_anothers(QpNumber number) {
   return answer && answer->type == MessageType::kOwner;
 }
 
-void Attachment::resolve(const host::Station& station) {
-  tell({.type = MessageType::kResolve, .vlan = station.vlan, .address = station.address});
+void Attachment::resolve(const host::Neighbour& neighbour) {
+  tell({.type = MessageType::kResolve, .vlan = neighbour.vlan, .address = neighbour.address});
 }
 
 host::ConnectionRows Attachment::connection_rows() {

@@ -70,7 +70,7 @@ class Attachment final : public host::SharedDevice {
   Status join(const Gid& group) override;
   void leave(const Gid& group) override;
   std::optional<Gid> source_to(const Gid& destination) override;
-  void resolve(const host::Station& station) override;
+  void resolve(const host::Neighbour& neighbour) override;
   void show_queue_pairs(uint32_t count) override;
   host::ConnectionRows connection_rows() override;
   std::span<FaultCounts> fault_counts() override;

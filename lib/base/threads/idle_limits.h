@@ -63,11 +63,11 @@ struct IdleLimits {
   /// A poller is left alone for so long while its thread has yielded the CPU between two polls: five full
   /// slices, or a turn of each of some dozen threads that yield, too (perf/run --only host).
   static constexpr Duration kYieldedMax = kSliceMax * 5;
-  /// A thread that polled in vain counts as one for one or two of these. It must have got a CPU again before
-  /// it is forgotten, even if others beside it yield to each other: some times kYieldedMax.
+  /// A thread that polled without work counts as one for one or two of these. It must have got a CPU again
+  /// before it is forgotten, even if others beside it yield to each other: some times kYieldedMax.
   static constexpr Duration kEpoch = kSliceMax * 32;
-  /// Empty polls in a row after which an application's thread counts as polling in vain: 256 of 40 to 100 ns
-  /// are 10 to 25 us, longer than an answer takes (kNextCommand).
+  /// Empty polls in a row after which an application's thread counts as polling without work: 256 of 40 to
+  /// 100 ns are 10 to 25 us, longer than an answer takes (kNextCommand).
   static constexpr uint32_t kEmptyPolls = 256;
   /// A thread whose yields let others run yields again after so many, which take as long as a yield.
   static constexpr uint32_t kEmptyPollsContended = kEmptyPolls / 16;

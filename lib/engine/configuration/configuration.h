@@ -99,13 +99,13 @@ struct Configuration {
   qp::CongestionOptions congestion;
   bool follow_packets = true;        // a queue pair moves to the poller that its packets come to
   bool tail_probes = true;           // what is not answered in time by round trips goes once more
-  bool selective_repeat = true;      // what comes early is kept, and only what is missing goes again
+  bool selective_repeat = true;      // buffer out-of-order packets and retransmit only gaps
   std::vector<faults::Rule> faults;  // that packets meet from the opening of their device on
   copy::Kind copy_kind = copy::Kind::kAuto;
-  bool hugepages = true;       // use them when there are any
+  bool hugepages = true;        // use them when there are any
   bool honour_memlock = false;  // registered memory counts against RLIMIT_MEMLOCK
-  uint32_t memory_mb = 256;    // for packet buffers when a DPDK port is used
-  uint64_t bus_offset = 0;     // added to every bus address
+  uint32_t memory_mb = 256;     // for packet buffers when a DPDK port is used
+  uint64_t bus_offset = 0;      // added to every bus address
   std::vector<std::string> eal_arguments;
   std::string log_level = "warning";
   LogFormat log_format = LogFormat::kText;

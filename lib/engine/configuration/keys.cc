@@ -214,7 +214,7 @@ constexpr std::array<Key, 36> kGeneralKeys = {{
      ValueKind::kFlag,
      [](Node v, KeyTarget t) { return store_flag(v, t.configuration.tail_probes); }},
     {{"recovery.selective", "true or false",
-      "send again only what is missing, and keep what comes before it; false: go-back-N, all from there on"},
+      "selective repeat: buffer out-of-order packets, retransmit only gaps; false: go-back-N"},
      ValueKind::kFlag,
      [](Node v, KeyTarget t) { return store_flag(v, t.configuration.selective_repeat); }},
     {{"faults.rules", "list of rules",

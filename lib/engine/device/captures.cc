@@ -35,9 +35,9 @@ capture::RingPreamble preamble_for(size_t pollers, uint32_t snap_bytes) {
 }  // namespace
 
 std::optional<capture::QueuePairFacts> Captures::Finder::find(QpNumber number) const {
-  const QueuePairEntry* const entry = context_.queue_pairs.find(number);
+  const PollerQp* const entry = context_.queue_pairs.find(number);
   if (entry == nullptr || !entry->is_of(poller_.index())) return std::nullopt;
-  const qp::LazyQueuePair& queue_pair = entry->queue_pair;
+  const qp::QueuePairStorage& queue_pair = entry->queue_pair;
   const qp::Attributes& attributes = queue_pair.attributes();
   return capture::QueuePairFacts{.number = number,
                                  .state = static_cast<uint8_t>(queue_pair.state()),

@@ -78,18 +78,18 @@ DeviceState::DeviceState(Options options)
       parker(options.parker),
       clock(options.clock),
       nap(options.nap),
-      authority(std::move(options.authority)),
+      address_provider(std::move(options.address_provider)),
       interface(options.interface),
       counters_memory(std::move(options.counters_memory)),
       port(std::move(options.port)),
       copy_engines(std::move(options.copy_engines)),
       mac(configuration.mac.value_or(port->capabilities().mac)),
       link_parts{.mac = mac,
-                 .resolver = authority.get(),
+                 .resolver = address_provider.get(),
                  .probe = options.probe_addresses,
                  .seed = key_for(options.key, Purpose::kLinkDelays).value_or(HashKey{}).low},
       addresses(mac, net::GidTable(mac, gids_of(configuration), vlans_of(configuration)),
-                authority != nullptr),
+                address_provider != nullptr),
       links(links_of(configuration, link_parts)),
       pages(options.configuration.hugepages ? IndexSpace::Pages::kHuge : IndexSpace::Pages::kOrdinary),
       bus_space({.offset = options.configuration.bus_offset, .grace_period = &quiescence, .pages = pages}),
@@ -168,7 +168,7 @@ void DeviceState::turn_for_completions(const queue::CompletionQueue& queue, Inst
   if (worked && parker != nullptr) parker->nudge();
 }
 
-void DeviceState::turn_for_post(QueuePairEntry& entry, Instant now) {
+void DeviceState::turn_for_post(PollerQp& entry, Instant now) {
   Poller& poller = entry.poller();
   TurnOutcome outcome = poller.application_turn(now, &entry);
   if (outcome == TurnOutcome::kBusy) {

@@ -18,10 +18,10 @@
 #include "base/values/time.h"
 #include "capture/order.h"
 #include "engine/configuration/configuration.h"
-#include "engine/device/met_faults.h"
+#include "engine/device/injected_faults.h"
 #include "engine/device/options.h"
 #include "engine/poller/limits.h"
-#include "engine/poller/queue_pair_handle.h"
+#include "engine/poller/qp_slot.h"
 #include "faults/breakage.h"
 #include "mem/bus/bus_space.h"
 #include "mem/keys/region_table.h"
@@ -39,7 +39,7 @@ namespace uroce::engine {
 class DeviceListener;
 class FrameSwitch;
 struct DeviceState;
-class GeneralServices;
+class Gsi;
 class ServicesUser;
 
 /// One RDMA device: a port, its addresses, its memory regions, its queue pairs and the pollers that turn
@@ -101,8 +101,8 @@ class Device {
   struct NeighbourQuestion {
     Gid destination;
     uint16_t vlan = 0;
-    uint64_t asker = 0;  // the party that asks: net::Neighbours shares its room among askers
-    int error = 0;       // the answer
+    uint64_t client = 0;  // the party that asks: net::Neighbours shares its room among clients
+    int error = 0;        // the answer
     MacAddress mac = {};
   };
   /// All of them in one turn, so they should be few.
@@ -149,19 +149,19 @@ class Device {
   void bind(SharedReceives& receives, ThreadDomain domain);
 
   /// Makes a queue pair. EINVAL also: its thread domain is not that of its shared receive queue.
-  Result<QueuePairHandle*> create_queue_pair(const QueuePairOptions& options);
+  Result<QpSlot*> create_queue_pair(const QueuePairOptions& options);
   /// Destroys a queue pair, after what it received is acknowledged. Returns when no poller touches it, its
   /// queues or memory any more.
-  void destroy_queue_pair(QueuePairHandle& queue_pair);
+  void destroy_queue_pair(QpSlot& queue_pair);
   /// Destroys all queue pairs of which `is_meant` says so; they leave their groups, too.
-  void destroy_queue_pairs(const std::function<bool(const QueuePairHandle&)>& is_meant);
+  void destroy_queue_pairs(const std::function<bool(const QpSlot&)>& is_meant);
   /// `attributes.path` carries GIDs, traffic class, hop limit and flow label; the device resolves the MACs
   /// (ARP or neighbour discovery; ETIMEDOUT without an answer) and `to_self`.
-  int modify_queue_pair(QueuePairHandle& queue_pair, qp::Attributes attributes, qp::AttributeMask mask);
-  qp::Attributes query_queue_pair(QueuePairHandle& queue_pair);
-  qp::CongestionState query_congestion(QueuePairHandle& queue_pair);
+  int modify_queue_pair(QpSlot& queue_pair, qp::Attributes attributes, qp::AttributeMask mask);
+  qp::Attributes query_queue_pair(QpSlot& queue_pair);
+  qp::CongestionState query_congestion(QpSlot& queue_pair);
   /// 0 or an errno, as qp::QueuePair::set_congestion_control().
-  int set_congestion_control(QueuePairHandle& queue_pair, qp::CongestionControl control);
+  int set_congestion_control(QpSlot& queue_pair, qp::CongestionControl control);
 
   /// An address for datagrams, of a path as above and without queue pair numbers and Q_Key; given back when
   /// it is copied no more. ENOMEM at the limit.
@@ -170,23 +170,23 @@ class Device {
 
   /// The queue pair, of UD, gets a copy of each message to the group: those of this device's own queue pairs,
   /// too. 0 if it does already; ENOMEM at a limit. A member is not destroyed.
-  int attach_group(QueuePairHandle& queue_pair, const Gid& group);
+  int attach_group(QpSlot& queue_pair, const Gid& group);
   /// None is under way after the return. EINVAL: it is no member.
-  int detach_group(QueuePairHandle& queue_pair, const Gid& group);
+  int detach_group(QpSlot& queue_pair, const Gid& group);
   /// Frames to the multicast group come to the device for one user more, which is none of its queue pairs: 0,
   /// or the errno of the kernel or the service; then it is not held. Ended by release_group().
   int hold_group(const Gid& group);
   void release_group(const Gid& group);
-  [[nodiscard]] bool in_groups(const QueuePairHandle& queue_pair) const;
+  [[nodiscard]] bool in_groups(const QpSlot& queue_pair) const;
 
   /// The general services, which are there from the first call on, with the user of that call: `function` is
   /// run in a turn. ENODEV: the device is closed. Neither may call the device.
-  int manage(ServicesUser& user, const std::function<void(GeneralServices&, Instant now)>& function);
+  int manage(ServicesUser& user, const std::function<void(Gsi&, Instant now)>& function);
 
   /// Something was published on the send queue, or on the receive queue of a queue pair in the error state.
   /// Any thread, hot: at most one ring push. With inline pollers the caller's thread then turns the poller
   /// once, if it is free.
-  void ring_doorbell(QueuePairHandle& queue_pair);
+  void ring_doorbell(QpSlot& queue_pair);
 
   /// Inline pollers: turns, once, every free poller that serves `queue`. Dedicated: nothing. Hot.
   void turn_for(queue::CompletionQueue& queue);
@@ -214,7 +214,7 @@ class Device {
   Status add_fault(const faults::NumberedRule& rule);
   /// Removes a fault. False: there is none of that number.
   bool remove_fault(uint32_t id);
-  [[nodiscard]] std::vector<MetFaults::Report> faults() const;
+  [[nodiscard]] std::vector<InjectedFaults::Report> faults() const;
   /// Breaks something of the device, or all of it, at once: 0, ENOENT (it has not got it), EBUSY (windows are
   /// bound over the region), ENODEV.
   int break_at_once(const faults::Breakage& broken);

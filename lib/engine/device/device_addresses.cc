@@ -44,8 +44,8 @@ int DeviceState::resolve(wire::Path& path, bool& to_self) {
 std::optional<Gid> Device::source_to(const Gid& destination) const {
   std::optional<Gid> source;
   if (state_->inherited()) return source;
-  if (state_->authority != nullptr && !net::is_multicast(destination)) {
-    source = state_->authority->source_to(destination);
+  if (state_->address_provider != nullptr && !net::is_multicast(destination)) {
+    source = state_->address_provider->source_to(destination);
     return source && state_->addresses.gids().owns(*source) ? source : std::nullopt;
   }
   state_->pollers[0]->run([&](qp::Turn&) { source = state_->links.source_to(destination); });
@@ -61,7 +61,7 @@ void Device::find_neighbours(std::span<NeighbourQuestion> questions) {
       net::Neighbours* const link = state.links.find(question.vlan);
       question.error = link == nullptr
                            ? EHOSTUNREACH
-                           : link->find_mac(question.destination, turn.now, question.mac, question.asker);
+                           : link->find_mac(question.destination, turn.now, question.mac, question.client);
     }
   });
 }
@@ -122,12 +122,12 @@ void DeviceState::change_addresses(net::GidTable gids) {
 }
 
 int DeviceState::join_network(const Gid& group) {
-  if (authority != nullptr) return authority->join(group);
+  if (address_provider != nullptr) return address_provider->join(group);
   return pollers[0]->run([&](qp::Turn&) { links.join(group); }) ? 0 : ENODEV;
 }
 
 void DeviceState::leave_network(const Gid& group) {
-  if (authority != nullptr) return authority->leave(group);
+  if (address_provider != nullptr) return address_provider->leave(group);
   pollers[0]->run([&](qp::Turn&) { links.leave(group); });
 }
 
@@ -139,13 +139,13 @@ void Device::release_group(const Gid& group) {
   if (!state_->inherited()) state_->joined_groups.release(group);
 }
 
-int Device::attach_group(QueuePairHandle& queue_pair, const Gid& group) {
+int Device::attach_group(QpSlot& queue_pair, const Gid& group) {
   if (state_->inherited()) return ENODEV;
   MulticastGroups::Retired retired;
   int error = 0;
   {
     const std::lock_guard guard(state_->mutex);
-    error = state_->groups.attach(group, static_cast<QueuePairEntry&>(queue_pair), retired);
+    error = state_->groups.attach(group, static_cast<PollerQp&>(queue_pair), retired);
   }
   if (retired != nullptr) state_->quiescence.wait();
   if (error != 0) return error;
@@ -154,22 +154,22 @@ int Device::attach_group(QueuePairHandle& queue_pair, const Gid& group) {
   return error;
 }
 
-int Device::detach_group(QueuePairHandle& queue_pair, const Gid& group) {
+int Device::detach_group(QpSlot& queue_pair, const Gid& group) {
   if (state_->inherited()) return ENODEV;
   MulticastGroups::Retired retired;
   int error = 0;
   {
     const std::lock_guard guard(state_->mutex);
-    error = state_->groups.detach(group, static_cast<QueuePairEntry&>(queue_pair), retired);
+    error = state_->groups.detach(group, static_cast<PollerQp&>(queue_pair), retired);
   }
   if (retired != nullptr) state_->quiescence.wait();
   if (error == 0) state_->joined_groups.leave_unused();
   return error;
 }
 
-bool Device::in_groups(const QueuePairHandle& queue_pair) const {
+bool Device::in_groups(const QpSlot& queue_pair) const {
   const std::lock_guard guard(state_->mutex);
-  return state_->groups.memberships(static_cast<const QueuePairEntry&>(queue_pair)) != 0;
+  return state_->groups.memberships(static_cast<const PollerQp&>(queue_pair)) != 0;
 }
 
 }  // namespace uroce::engine

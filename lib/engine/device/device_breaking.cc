@@ -14,7 +14,7 @@ namespace {
 /// flushed. `overflow`: by its completion queues. False: there is no such queue pair.
 bool break_queue_pair(DeviceState& state, QpNumber number, bool overflow) {
   bool broken = false;
-  state.run_with(number, [&](QueuePairEntry& entry, qp::Turn& turn) {
+  state.run_with(number, [&](PollerQp& entry, qp::Turn& turn) {
     if (entry.queue_pair.state() == qp::State::kReset) return;
     qp::QueuePair* const queue_pair = entry.queue_pair.use();
     if (queue_pair == nullptr) return;
@@ -26,7 +26,7 @@ bool break_queue_pair(DeviceState& state, QpNumber number, bool overflow) {
   });
   // An overflow has raised it already.
   if (!broken) return false;
-  state.run_with(number, [overflow](QueuePairEntry& entry, qp::Turn&) {
+  state.run_with(number, [overflow](PollerQp& entry, qp::Turn&) {
     if (!overflow && entry.listener != nullptr) entry.listener->raised(qp::Event::kFatal);
   });
   return true;

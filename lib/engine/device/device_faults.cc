@@ -10,7 +10,7 @@ namespace uroce::engine {
 
 bool Device::has_queue_pair(QpNumber number) const {
   const std::lock_guard guard(state_->mutex);
-  for (const QueuePairEntry* entry = state_->entries.first(); entry != nullptr; entry = entry->next)
+  for (const PollerQp* entry = state_->entries.first(); entry != nullptr; entry = entry->next)
     if (entry->queue_pair.number() == number) return true;
   return false;
 }
@@ -28,7 +28,7 @@ bool Device::remove_fault(uint32_t id) {
   return !state_->inherited() && state_->faults.remove(state_->pollers, id);
 }
 
-std::vector<MetFaults::Report> Device::faults() const { return state_->faults.reports(); }
+std::vector<InjectedFaults::Report> Device::faults() const { return state_->faults.reports(); }
 
 Result<int> Device::add_capture(uint32_t id, const capture::Order& order) {
   if (state_->inherited()) return Error{ENODEV, "the process is a fork of the device's"};

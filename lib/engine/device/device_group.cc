@@ -17,11 +17,11 @@
 #include "base/process/per_process.h"
 #include "base/values/contract.h"
 #include "drivers/registry.h"
+#include "engine/device/debug_commands.h"
 #include "engine/device/device.h"
 #include "engine/device/device_state.h"
 #include "engine/device/host_interface.h"
 #include "engine/device/shared_network.h"
-#include "engine/device/tool_orders.h"
 #include "engine/platform/eal.h"
 #include "engine/platform/eal_log.h"
 #include "engine/platform/log.h"
@@ -151,15 +151,15 @@ Result<std::shared_ptr<DeviceGroup>> DeviceGroup::open(const Configuration& conf
   if (Status status = group->threads_.start(configuration, pollers, *events); !status) return status.error();
   if (Status status = group->links_.start(); !status) return status.error();
   for (const Member& member : group->members_) {
-    if (member.state->authority == nullptr) continue;
-    if (Status status = member.state->authority->start(*member.device, *member.state); !status)
+    if (member.state->address_provider == nullptr) continue;
+    if (Status status = member.state->address_provider->start(*member.device, *member.state); !status)
       return status.error();
   }
   warn(group->statistics_.start(group->dpdk_), log_level, "tools see no counters of this process");
   Status orders;
   for (const Member& member : group->members_) {
     if (member.device->shared_device() != nullptr) continue;  // the service tells of orders
-    orders = ToolOrders::of_process().add(*member.device, configuration.faults);
+    orders = DebugCommands::of_process().add(*member.device, configuration.faults);
   }
   warn(orders, log_level, "this process takes no orders of tools");
   // At exit(). As late as this, so that it runs before the destructors of whatever opening has made.
@@ -181,7 +181,7 @@ uint32_t first_queue_pair(const HashKey& key) {
 namespace {
 
 /// The device is what the service says it is.
-std::unique_ptr<NetworkAuthority> share(host::SharedDevice& shared, DeviceConfiguration& device) {
+std::unique_ptr<AddressProvider> share(host::SharedDevice& shared, DeviceConfiguration& device) {
   device.addresses.clear();
   for (const host::SharedAddress& ours : shared.addresses())
     device.addresses.push_back({.address = ours.address, .prefix_bits = ours.prefix_bits, .vlan = ours.vlan});
@@ -196,7 +196,7 @@ namespace {
 
 /// Orders the faults of the configuration.
 Status add_faults(Device& device, const Configuration& configuration) {
-  uint32_t id = device.shared_device() != nullptr ? MetFaults::kFirstConfigured : 1;
+  uint32_t id = device.shared_device() != nullptr ? InjectedFaults::kFirstConfigured : 1;
   for (const faults::Rule& rule : configuration.faults)
     if (Status status = device.add_fault({id++, rule}); !status) return status;
   return {};
@@ -206,25 +206,25 @@ Status add_faults(Device& device, const Configuration& configuration) {
 
 Status DeviceGroup::add(const Configuration& configuration, size_t index) {
   DeviceConfiguration device = configuration.devices[index];
-  std::unique_ptr<NetworkAuthority> authority;
+  std::unique_ptr<AddressProvider> address_provider;
   if (!device.interface.empty()) {
     auto opened = HostInterface::open(device.interface);
     if (!opened) return opened.error();
     device.addresses = (*opened)->addresses();
-    authority = std::move(*opened);
+    address_provider = std::move(*opened);
   }
-  auto port =
-      drivers::open_port({.devargs = device.port,
-                          .queues = configuration.pollers_per_device,
-                          .mtu = device.mtu,
-                          .mac = device.mac,
-                          .addresses = authority != nullptr ? std::vector<Gid>() : gids_of(device),
-                          .kernels_interface = device.interface,
-                          .kernels_addresses = authority != nullptr ? gids_of(device) : std::vector<Gid>(),
-                          .by_rules = !device.nic.empty(),
-                          .kernel_path = device.kernel_path,
-                          .wants_events = configuration.poller_idle == PollerIdle::kInterrupt,
-                          .dpdk_complaint = EalLog::take_first_error});
+  auto port = drivers::open_port(
+      {.devargs = device.port,
+       .queues = configuration.pollers_per_device,
+       .mtu = device.mtu,
+       .mac = device.mac,
+       .addresses = address_provider != nullptr ? std::vector<Gid>() : gids_of(device),
+       .kernels_interface = device.interface,
+       .kernels_addresses = address_provider != nullptr ? gids_of(device) : std::vector<Gid>(),
+       .by_rules = !device.nic.empty(),
+       .kernel_path = device.kernel_path,
+       .wants_events = configuration.poller_idle == PollerIdle::kInterrupt,
+       .dpdk_complaint = EalLog::take_first_error});
   if (!port) return port.error();
   // So the numbers of a process begin anywhere: a peer that still knows a killed one would take the first
   // number of the next for a stale connection.
@@ -232,19 +232,19 @@ Status DeviceGroup::add(const Configuration& configuration, size_t index) {
   if (!key) return key.error();
   std::optional<NumberBlock> numbers;
   if (host::SharedDevice* const shared = (*port)->shared_device()) {
-    authority = share(*shared, device);
+    address_provider = share(*shared, device);
     numbers = shared->numbers();
   }
   if (std::atomic<uint32_t>* const bell = (*port)->bell()) threads_.parker().sleep_at(*bell);
   const std::string interface =
       device.interface.empty() ? drivers::interface_of(device.port) : device.interface;
   // A wire in this process has no other station.
-  const bool probe = authority == nullptr && !(*port)->capabilities().in_process;
+  const bool probe = address_provider == nullptr && !(*port)->capabilities().in_process;
   DeviceState::Options options{.device = device,
                                .configuration = configuration,
                                .port = std::move(*port),
                                .lcores = {},
-                               .authority = std::move(authority),
+                               .address_provider = std::move(address_provider),
                                .probe_addresses = probe,
                                .interface = if_nametoindex(interface.c_str()),
                                .numbers = numbers,
@@ -308,7 +308,7 @@ DeviceGroup::~DeviceGroup() {
     links_.abandon();
     statistics_.abandon();
     for (const Member& member : members_)
-      if (member.state->authority != nullptr) member.state->authority->abandon();
+      if (member.state->address_provider != nullptr) member.state->address_provider->abandon();
     forget(members_ | std::views::transform(&Member::device));
   } else {
     threads_.stop();
@@ -316,7 +316,7 @@ DeviceGroup::~DeviceGroup() {
     statistics_.stop();
     take_no_orders();
     for (const Member& member : members_)
-      if (member.state->authority != nullptr) member.state->authority->stop();
+      if (member.state->address_provider != nullptr) member.state->address_provider->stop();
     write_counters();
     OpenGroups& open = open_groups();
     const std::lock_guard guard(open.mutex);
@@ -336,7 +336,7 @@ Device& DeviceGroup::device(size_t index) {
 }
 
 void DeviceGroup::take_no_orders() const {
-  for (const Member& member : members_) ToolOrders::of_process().remove(*member.device);
+  for (const Member& member : members_) DebugCommands::of_process().remove(*member.device);
 }
 
 void DeviceGroup::write_counters() const {
@@ -355,12 +355,12 @@ void DeviceGroup::end() {
   bool closed = true;
   for (const Member& member : members_) {
     // It may wait for a turn that never ends, since we are inside it; but not for a closed poller.
-    if (member.state->authority != nullptr) member.state->authority->ask_to_stop();
+    if (member.state->address_provider != nullptr) member.state->address_provider->ask_to_stop();
     for (const auto& poller : member.state->pollers) closed &= poller->close(kPatience);
   }
   if (!closed) return;
   for (const Member& member : members_)
-    if (member.state->authority != nullptr) member.state->authority->stop();
+    if (member.state->address_provider != nullptr) member.state->address_provider->stop();
   write_counters();
   const bool intact = eal_intact();
   for (const Member& member : members_) {

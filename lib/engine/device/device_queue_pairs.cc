@@ -66,7 +66,7 @@ void leave(DeviceState& state, DomainId domain) {
   if (domain != DomainId{}) state.domains.leave(domain);
 }
 
-void add_target(XrcPlace& place, QueuePairEntry& entry) {
+void add_target(XrcPlace& place, PollerQp& entry) {
   const std::lock_guard guard(place.domain.mutex);
   place.next = place.domain.first_target;
   if (place.next != nullptr) place.next->xrc->previous = &entry;
@@ -135,13 +135,13 @@ std::optional<QpNumber> take_number(DeviceState& state, size_t queue_pairs_max) 
   return std::nullopt;
 }
 
-std::unique_ptr<QueuePairEntry> make_entry(const QueuePairOptions& options, const Device& device,
-                                           QpNumber number, mem::QpIdentity identity, Rings rings,
-                                           Poller& poller, const DeviceState& state) {
+std::unique_ptr<PollerQp> make_entry(const QueuePairOptions& options, const Device& device, QpNumber number,
+                                     mem::QpIdentity identity, Rings rings, Poller& poller,
+                                     const DeviceState& state) {
   const bool shares = options.shared_receives != nullptr;
   std::unique_ptr<XrcPlace> xrc;
   if (options.xrc_domain != nullptr) xrc.reset(new XrcPlace{*options.xrc_domain});
-  auto entry = std::make_unique<QueuePairEntry>(
+  auto entry = std::make_unique<PollerQp>(
       qp::QueuePair::Options{
           .transport = &state.transport,
           .type = options.type,
@@ -164,8 +164,8 @@ std::unique_ptr<QueuePairEntry> make_entry(const QueuePairOptions& options, cons
 
 }  // namespace
 
-QueuePairEntry& DeviceState::add(const QueuePairOptions& options, std::unique_ptr<QueuePairEntry> entry) {
-  QueuePairEntry& added = entries.add(std::move(entry));
+PollerQp& DeviceState::add(const QueuePairOptions& options, std::unique_ptr<PollerQp> entry) {
+  PollerQp& added = entries.add(std::move(entry));
   if (added.xrc != nullptr) add_target(*added.xrc, added);
   if (options.shared_receives != nullptr) options.shared_receives->poller = &added.poller();
   use_lane(options.send_completions, added.made_for);
@@ -180,11 +180,11 @@ void DeviceState::tell_speed(uint32_t mbps) {
   for (const auto& poller : pollers) poller->run([mbps](qp::Turn& turn) { turn.line_mbps = mbps; });
 }
 
-bool DeviceState::run_with(QpNumber number, const std::function<void(QueuePairEntry&, qp::Turn&)>& function) {
+bool DeviceState::run_with(QpNumber number, const std::function<void(PollerQp&, qp::Turn&)>& function) {
   const auto poller_of = [&]() -> Poller* {
     // Its memory stays as long as its number is found under the mutex, ...
     const std::lock_guard guard(mutex);
-    const QueuePairEntry* const entry = queue_pairs.find(number);
+    const PollerQp* const entry = queue_pairs.find(number);
     return entry != nullptr ? &entry->poller() : nullptr;
   };
   // ... or, once it is found in a turn, until that is over.
@@ -196,13 +196,13 @@ void DeviceState::end_queue_pairs() {
   std::vector<QpNumber> numbers_met;
   {
     const std::lock_guard guard(mutex);
-    for (QueuePairEntry* entry = entries.first(); entry != nullptr; entry = entry->next)
+    for (PollerQp* entry = entries.first(); entry != nullptr; entry = entry->next)
       numbers_met.push_back(entry->number);
   }
   qp::Attributes ended;
   ended.state = qp::State::kErr;
   for (const QpNumber number : numbers_met) {
-    run_with(number, [&](QueuePairEntry& entry, qp::Turn& turn) {
+    run_with(number, [&](PollerQp& entry, qp::Turn& turn) {
       if (entry.queue_pair.state() == qp::State::kReset) return;
       (void)entry.queue_pair.modify(ended, qp::kMaskState, turn);
       entry.poller().activate(entry);
@@ -226,8 +226,7 @@ Status check_poller(const Poller& poller, const QueuePairOptions& options) {
 }
 
 /// Throws bad_alloc. The wait for a number comes behind all that can refuse.
-Result<QueuePairHandle*> make_queue_pair(const QueuePairOptions& options, const Device& device,
-                                         DeviceState& state) {
+Result<QpSlot*> make_queue_pair(const QueuePairOptions& options, const Device& device, DeviceState& state) {
   Rings rings = make_rings(options);
   {
     const std::lock_guard guard(state.mutex);
@@ -256,13 +255,13 @@ Result<QueuePairHandle*> make_queue_pair(const QueuePairOptions& options, const 
 
 }  // namespace
 
-Result<QueuePairHandle*> Device::create_queue_pair(const QueuePairOptions& options) {
+Result<QpSlot*> Device::create_queue_pair(const QueuePairOptions& options) {
   DeviceState& state = *state_;
   if (state.inherited()) return Error{ENODEV, "the device was opened before fork()"};
   if (Status status = check(options); !status) return status.error();
   install_fault_handler();
   if (Status status = enter(state, options); !status) return status.error();
-  Result<QueuePairHandle*> made = Error{ENOMEM, "no memory for the queues"};
+  Result<QpSlot*> made = Error{ENOMEM, "no memory for the queues"};
   try {
     made = make_queue_pair(options, *this, state);
   } catch (const std::bad_alloc&) {
@@ -271,9 +270,9 @@ Result<QueuePairHandle*> Device::create_queue_pair(const QueuePairOptions& optio
   return made;
 }
 
-void Device::destroy_queue_pair(QueuePairHandle& queue_pair) {
+void Device::destroy_queue_pair(QpSlot& queue_pair) {
   DeviceState& state = *state_;
-  auto& entry = static_cast<QueuePairEntry&>(queue_pair);
+  auto& entry = static_cast<PollerQp&>(queue_pair);
   if (state.inherited()) return;  // its poller may stand in the middle of a turn for ever
   UROCE_ASSERT(!in_groups(queue_pair));
   drain(entry);
@@ -295,7 +294,7 @@ void Device::destroy_queue_pair(QueuePairHandle& queue_pair) {
   }
   if (entry.xrc != nullptr) remove_target(*entry.xrc);
   // Its memory goes without the lock: it may be the application's to take back.
-  std::unique_ptr<QueuePairEntry> ended;
+  std::unique_ptr<PollerQp> ended;
   const std::lock_guard guard(state.mutex);
   using Known = QueuePairTable::Known;
   state.queue_pairs.give_back(entry.number, state.clock(),
@@ -306,17 +305,17 @@ void Device::destroy_queue_pair(QueuePairHandle& queue_pair) {
   state.show_queue_pairs();
 }
 
-void Device::destroy_queue_pairs(const std::function<bool(const QueuePairHandle&)>& is_meant) {
+void Device::destroy_queue_pairs(const std::function<bool(const QpSlot&)>& is_meant) {
   DeviceState& state = *state_;
   if (state.inherited()) return;
-  std::vector<QueuePairEntry*> meant;
+  std::vector<PollerQp*> meant;
   {
     const std::lock_guard guard(state.mutex);
-    for (QueuePairEntry* entry = state.entries.first(); entry != nullptr; entry = entry->next) {
+    for (PollerQp* entry = state.entries.first(); entry != nullptr; entry = entry->next) {
       if (is_meant(*entry)) meant.push_back(entry);
     }
   }
-  for (QueuePairEntry* entry : meant) {
+  for (PollerQp* entry : meant) {
     if (in_groups(*entry)) {
       MulticastGroups::Retired retired;
       {
@@ -330,10 +329,9 @@ void Device::destroy_queue_pairs(const std::function<bool(const QueuePairHandle&
   }
 }
 
-int Device::modify_queue_pair(QueuePairHandle& queue_pair, qp::Attributes attributes,
-                              qp::AttributeMask mask) {
+int Device::modify_queue_pair(QpSlot& queue_pair, qp::Attributes attributes, qp::AttributeMask mask) {
   DeviceState& state = *state_;
-  auto& entry = static_cast<QueuePairEntry&>(queue_pair);
+  auto& entry = static_cast<PollerQp&>(queue_pair);
   if (state.inherited()) return ENODEV;
   install_fault_handler();
   if (mask.any(qp::kMaskPathMtu) && attributes.path_mtu > path_mtu_max()) return EINVAL;
@@ -350,7 +348,7 @@ int Device::modify_queue_pair(QueuePairHandle& queue_pair, qp::Attributes attrib
       attributes.to_self = to_own_address && !attributes.on_host;
     }
     error = entry.queue_pair.modify(attributes, mask, turn);
-    entry.sender = QueuePairEntry::kUnknownSender;
+    entry.sender = PollerQp::kUnknownSender;
     entry.known_to_peers = entry.known_to_peers || entry.queue_pair.state() >= qp::State::kRtr;
     if (error == 0 && mask.any(qp::kMaskState) && attributes.state != qp::State::kRts)
       entry.poller().forget_early(entry);
@@ -366,24 +364,24 @@ int Device::modify_queue_pair(QueuePairHandle& queue_pair, qp::Attributes attrib
   return error;
 }
 
-qp::Attributes Device::query_queue_pair(QueuePairHandle& queue_pair) {
-  auto& entry = static_cast<QueuePairEntry&>(queue_pair);
+qp::Attributes Device::query_queue_pair(QpSlot& queue_pair) {
+  auto& entry = static_cast<PollerQp&>(queue_pair);
   qp::Attributes attributes;
   if (state_->inherited()) return attributes;
   run_where_it_is(entry, [&](qp::Turn&) { attributes = entry.queue_pair.attributes(); });
   return attributes;
 }
 
-qp::CongestionState Device::query_congestion(QueuePairHandle& queue_pair) {
-  auto& entry = static_cast<QueuePairEntry&>(queue_pair);
+qp::CongestionState Device::query_congestion(QpSlot& queue_pair) {
+  auto& entry = static_cast<PollerQp&>(queue_pair);
   qp::CongestionState congestion;
   if (state_->inherited()) return congestion;
   run_where_it_is(entry, [&](qp::Turn&) { congestion = entry.queue_pair.congestion(); });
   return congestion;
 }
 
-int Device::set_congestion_control(QueuePairHandle& queue_pair, qp::CongestionControl control) {
-  auto& entry = static_cast<QueuePairEntry&>(queue_pair);
+int Device::set_congestion_control(QpSlot& queue_pair, qp::CongestionControl control) {
+  auto& entry = static_cast<PollerQp&>(queue_pair);
   int error = ENODEV;
   if (state_->inherited()) return error;
   run_where_it_is(entry, [&](qp::Turn&) {
@@ -395,9 +393,9 @@ int Device::set_congestion_control(QueuePairHandle& queue_pair, qp::CongestionCo
   return error;
 }
 
-void Device::ring_doorbell(QueuePairHandle& queue_pair) {
+void Device::ring_doorbell(QpSlot& queue_pair) {
   DeviceState& state = *state_;
-  auto& entry = static_cast<QueuePairEntry&>(queue_pair);
+  auto& entry = static_cast<PollerQp&>(queue_pair);
   if (state.inherited()) return;
   if (state.inline_pollers()) {
     state.turn_for_post(entry, state.clock());

@@ -29,7 +29,7 @@ cm::AgentOptions agent_options(uint64_t guid, host::SharedDevice* shared) {
 
 }  // namespace
 
-int Device::manage(ServicesUser& user, const std::function<void(GeneralServices&, Instant now)>& function) {
+int Device::manage(ServicesUser& user, const std::function<void(Gsi&, Instant now)>& function) {
   DeviceState& state = *state_;
   if (state.inherited()) return ENODEV;
   Poller& poller = *state.pollers[0];
@@ -37,14 +37,13 @@ int Device::manage(ServicesUser& user, const std::function<void(GeneralServices&
     const std::lock_guard guard(state.mutex);
     if (state.services == nullptr) {
       host::SharedDevice* const shared = state.port->shared_device();
-      state.services = std::make_unique<GeneralServices>(
-          GeneralServices::Options{.mac = state.mac,
-                                   .addresses = state.addresses,
-                                   .links = state.links,
-                                   .source_ports = state.configuration.source_ports,
-                                   .shared = shared != nullptr,
-                                   .agent = agent_options(guid(), shared)},
-          user);
+      state.services = std::make_unique<Gsi>(Gsi::Options{.mac = state.mac,
+                                                          .addresses = state.addresses,
+                                                          .links = state.links,
+                                                          .source_ports = state.configuration.source_ports,
+                                                          .shared = shared != nullptr,
+                                                          .agent = agent_options(guid(), shared)},
+                                             user);
     }
   }
   const bool ran = poller.run([&](qp::Turn& turn) {

@@ -92,7 +92,7 @@ void Device::destroy_shared_receives(std::unique_ptr<SharedReceives> receives) {
     {
       const std::lock_guard guard(domain->mutex);
       domain->poller->run([&](qp::Turn&) {
-        for (QueuePairEntry* target = domain->first_target; target != nullptr; target = target->xrc->next)
+        for (PollerQp* target = domain->first_target; target != nullptr; target = target->xrc->next)
           if (qp::QueuePair* const used = target->queue_pair.used(); used != nullptr)
             used->forget_receives(receives->queue);
       });

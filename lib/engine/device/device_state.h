@@ -14,10 +14,10 @@
 #include "base/tables/number_block.h"
 #include "base/values/keyed_hash.h"
 #include "engine/configuration/configuration.h"
+#include "engine/device/address_provider.h"
 #include "engine/device/captures.h"
+#include "engine/device/injected_faults.h"
 #include "engine/device/joined_groups.h"
-#include "engine/device/met_faults.h"
-#include "engine/device/network_authority.h"
 #include "engine/device/options.h"
 #include "engine/device/queue_pair_list.h"
 #include "engine/platform/parallel_probe.h"
@@ -65,7 +65,7 @@ struct DeviceState {
     std::unique_ptr<port::Port> port;
     std::vector<uint32_t> lcores;                                  // one per poller, or kNoLcore
     std::vector<std::unique_ptr<copy::Engine>> copy_engines = {};  // one per poller, or none at all
-    std::unique_ptr<NetworkAuthority> authority = nullptr;         // null: the device finds out itself
+    std::unique_ptr<AddressProvider> address_provider = nullptr;   // null: the device finds out itself
     bool probe_addresses = false;
     uint32_t interface = 0;  // index of the kernel's that the port goes through; 0: none
     std::optional<NumberBlock> numbers = std::nullopt;  // of queue pairs, when others have the rest of them
@@ -94,7 +94,7 @@ struct DeviceState {
   /// Turns for a poll of `queue`: of the pollers that report to it and, if it stays empty, of the other end.
   void turn_for_completions(const queue::CompletionQueue& queue, Instant now);
   /// A turn of the poller of `entry`, which was posted to.
-  void turn_for_post(QueuePairEntry& entry, Instant now);
+  void turn_for_post(PollerQp& entry, Instant now);
 
   /// Fills in the MACs of a path and says whether it leads back here, and here only. A path that has the
   /// peer's MAC already, because a message of the peer's came from it, keeps that unless the neighbour is
@@ -113,12 +113,12 @@ struct DeviceState {
   /// else the least loaded one. Under `mutex`.
   Poller& choose_poller(const QueuePairOptions& options);
   /// Adds a queue pair to the table, where packets find it from then on. Under `mutex`.
-  QueuePairEntry& add(const QueuePairOptions& options, std::unique_ptr<QueuePairEntry> entry);
+  PollerQp& add(const QueuePairOptions& options, std::unique_ptr<PollerQp> entry);
   /// Ends all queue pairs with flushed requests, for what was behind the port is gone: nothing else would end
   /// what a program waits for. Waits for turns of the pollers.
   void end_queue_pairs();
   /// Runs `function` with that queue pair in a turn of its poller. False: there is none, or no turn.
-  bool run_with(QpNumber number, const std::function<void(QueuePairEntry&, qp::Turn&)>& function);
+  bool run_with(QpNumber number, const std::function<void(PollerQp&, qp::Turn&)>& function);
   /// Gives each poller the speed of the link. Waits for turns of the pollers.
   void tell_speed(uint32_t mbps);
   /// Rows of the newest queue pairs, or of the one with that number, of which the first so many are
@@ -137,7 +137,7 @@ struct DeviceState {
   Parker* const parker;
   Instant (*const clock)();
   void (*const nap)(int64_t ns);
-  const std::unique_ptr<NetworkAuthority> authority;
+  const std::unique_ptr<AddressProvider> address_provider;
   const uint32_t interface;
   std::atomic<uint32_t> interface_mtu{UINT32_MAX};    // as it is now, of an interface of the kernel
   const std::shared_ptr<const void> counters_memory;  // of the pollers
@@ -177,10 +177,10 @@ struct DeviceState {
   uint32_t xrc_domains = 0;              // likewise ...
   uint64_t xrc_domains_ever = 0;
 
-  std::unique_ptr<GeneralServices> services;  // made under `mutex`; then poller 0's
+  std::unique_ptr<Gsi> services;  // made under `mutex`; then poller 0's
 
-  MetFaults faults;   // refers to the port
-  Captures captures;  // likewise
+  InjectedFaults faults;  // refers to the port
+  Captures captures;      // likewise
   std::vector<std::unique_ptr<Poller>> pollers;
 
  private:

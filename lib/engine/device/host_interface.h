@@ -11,7 +11,7 @@
 #include "base/values/result.h"
 #include "base/values/time.h"
 #include "engine/configuration/configuration.h"
-#include "engine/device/network_authority.h"
+#include "engine/device/address_provider.h"
 #include "engine/platform/discard_socket.h"
 #include "engine/platform/group_sockets.h"
 #include "engine/platform/rtnetlink.h"
@@ -23,7 +23,7 @@ namespace uroce::engine {
 /// An interface that is the kernel's, beside which a device stands: MAC, addresses, routes and neighbours are
 /// the kernel's and followed by a thread, the kernel is a member of the device's multicast groups, and it is
 /// kept from answering for RoCE's UDP port.
-class HostInterface final : public NetworkAuthority {
+class HostInterface final : public AddressProvider {
  public:
   /// The port is taken from now on. Errors are one line that names the interface: ENODEV, EBUSY (another
   /// socket is RoCE there already), ENOTSUP (not Ethernet), EPERM.

@@ -16,14 +16,14 @@
 namespace uroce::engine {
 
 class Poller;
-struct QueuePairEntry;
+struct PollerQp;
 
 /// What target queue pairs and shared receive queues of XRC have in common. Made and destroyed by Device.
 struct XrcDomain {
   queue::XrcDomainId id;
-  Poller* poller = nullptr;                // whose all of them are
-  std::mutex mutex;                        // not taken on the packet path
-  QueuePairEntry* first_target = nullptr;  // of a list, under the mutex
+  Poller* poller = nullptr;          // whose all of them are
+  std::mutex mutex;                  // not taken on the packet path
+  PollerQp* first_target = nullptr;  // of a list, under the mutex
 };
 
 /// A receive queue that queue pairs share. Made and destroyed by Device.

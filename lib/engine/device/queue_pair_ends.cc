@@ -14,14 +14,14 @@ namespace uroce::engine {
 
 namespace {
 
-bool may_receive(const QueuePairEntry& entry) {
+bool may_receive(const PollerQp& entry) {
   const qp::State state = entry.queue_pair.state();
   return state >= qp::State::kRtr && state <= qp::State::kSqe;
 }
 
 }  // namespace
 
-void drain(QueuePairEntry& entry) {
+void drain(PollerQp& entry) {
   constexpr int kTurnsMax = 64;  // more can only be others that go on sending
   bool receives = true;
   const auto drain_own = [&] {

@@ -10,14 +10,14 @@ namespace uroce::engine {
 /// Receives what has arrived for the queue pair by now, at any poller of the device: a NIC would have
 /// received it when it came, and a peer whose request arrived before the end of the queue pair expects its
 /// answer.
-void drain(QueuePairEntry& entry);
+void drain(PollerQp& entry);
 
 /// Runs `end(turn)`, the end of a queue pair, in the first turn in which the peer is owed nothing more. A
 /// program that has seen the last receive complete may be there before its acknowledgement has left, and
 /// without it the peer would repeat its request in vain. What was posted has had a turn before, as programs
 /// expect that post and leave. False: the poller is closed and nothing was run.
 template <typename End>
-bool run_when_answered(QueuePairEntry& entry, End end) {
+bool run_when_answered(PollerQp& entry, End end) {
   constexpr int kTurnsMax = 64;  // more can only be a long READ, or a process that takes nothing
   bool ran = true;
   bool owing = true;

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "base/values/contract.h"
-#include "engine/poller/queue_pair_entry.h"
+#include "engine/poller/poller_qp.h"
 
 namespace uroce::engine {
 
@@ -20,27 +20,27 @@ class QueuePairList {
   QueuePairList& operator=(const QueuePairList&) = delete;
 
   [[nodiscard]] size_t size() const { return size_; }
-  [[nodiscard]] QueuePairEntry* first() const { return first_; }  // the others follow by `next`
+  [[nodiscard]] PollerQp* first() const { return first_; }  // the others follow by `next`
 
-  QueuePairEntry& add(std::unique_ptr<QueuePairEntry> added) {
-    QueuePairEntry& entry = *added.release();
+  PollerQp& add(std::unique_ptr<PollerQp> added) {
+    PollerQp& entry = *added.release();
     entry.next = first_;
     if (first_ != nullptr) first_->previous = &entry;
     first_ = &entry;
     ++size_;
     return entry;
   }
-  std::unique_ptr<QueuePairEntry> take(QueuePairEntry& entry) {
+  std::unique_ptr<PollerQp> take(PollerQp& entry) {
     UROCE_ASSERT(size_ > 0 && (entry.previous != nullptr || first_ == &entry));
     (entry.previous != nullptr ? entry.previous->next : first_) = entry.next;
     if (entry.next != nullptr) entry.next->previous = entry.previous;
     entry.previous = entry.next = nullptr;
     --size_;
-    return std::unique_ptr<QueuePairEntry>(&entry);
+    return std::unique_ptr<PollerQp>(&entry);
   }
 
  private:
-  QueuePairEntry* first_ = nullptr;
+  PollerQp* first_ = nullptr;
   size_t size_ = 0;
 };
 

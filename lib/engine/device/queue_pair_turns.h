@@ -1,7 +1,7 @@
 #pragma once
 
 #include "engine/poller/poller.h"
-#include "engine/poller/queue_pair_entry.h"
+#include "engine/poller/poller_qp.h"
 
 namespace uroce::engine {
 
@@ -17,7 +17,7 @@ bool run_where_found(PollerOf poller_of, Find find, Function function) {
     bool done = false;
     bool moved = false;
     poller->run([&](qp::Turn& turn) {
-      QueuePairEntry* const entry = find();
+      PollerQp* const entry = find();
       if (entry == nullptr) return;
       moved = !entry->is_of(poller->index());
       if (moved) return;
@@ -31,9 +31,9 @@ bool run_where_found(PollerOf poller_of, Find find, Function function) {
 /// Runs `function(turn)` in a turn of the poller that has `entry`, which the caller keeps from being
 /// destroyed. False: the poller is closed and nothing was run.
 template <typename Function>
-bool run_where_it_is(QueuePairEntry& entry, Function function) {
+bool run_where_it_is(PollerQp& entry, Function function) {
   return run_where_found([&] { return &entry.poller(); }, [&] { return &entry; },
-                         [&](QueuePairEntry&, qp::Turn& turn) { function(turn); });
+                         [&](PollerQp&, qp::Turn& turn) { function(turn); });
 }
 
 }  // namespace uroce::engine

@@ -32,18 +32,18 @@ void SharedNetwork::ask(const Gid& address, uint16_t vlan) {
   shared_.resolve({address, vlan});
 }
 
-void SharedNetwork::resolved(const host::Station& station, const Gid& hop, MacAddress mac) {
+void SharedNetwork::resolved(const host::Neighbour& neighbour, const Gid& hop, MacAddress mac) {
   state_->pollers[0]->run([&](qp::Turn& turn) {
-    net::Neighbours* const link = state_->links.find(station.vlan);
-    if (link != nullptr) link->resolved(station.address, hop, mac, turn.now);
+    net::Neighbours* const link = state_->links.find(neighbour.vlan);
+    if (link != nullptr) link->resolved(neighbour.address, hop, mac, turn.now);
   });
 }
 
-void SharedNetwork::resolution_failed(const host::Station& station, int error) {
+void SharedNetwork::resolution_failed(const host::Neighbour& neighbour, int error) {
   const net::Resolution why = error == EHOSTUNREACH ? net::Resolution::kOffLink : net::Resolution::kNoAnswer;
   state_->pollers[0]->run([&](qp::Turn&) {
-    net::Neighbours* const link = state_->links.find(station.vlan);
-    if (link != nullptr) link->resolution_failed(station.address, why);
+    net::Neighbours* const link = state_->links.find(neighbour.vlan);
+    if (link != nullptr) link->resolution_failed(neighbour.address, why);
   });
 }
 
@@ -69,7 +69,7 @@ void SharedNetwork::programs_changed() {
 int SharedNetwork::fault_added(const host::SharedFault& fault) {
   if (const auto broken = faults::parse_breakage(fault.rule)) return device_->break_at_once(*broken);
   const auto rule = faults::parse_rule(fault.rule);
-  if (!rule || fault.id == 0 || fault.id >= MetFaults::kFirstConfigured) return EPROTO;
+  if (!rule || fault.id == 0 || fault.id >= InjectedFaults::kFirstConfigured) return EPROTO;
   const Status status = device_->add_fault({fault.id, *rule});
   return status ? 0 : status.error().code;
 }

@@ -2,13 +2,13 @@
 
 #include <optional>
 
-#include "engine/device/network_authority.h"
+#include "engine/device/address_provider.h"
 #include "host/shared_device.h"
 
 namespace uroce::engine {
 
 /// A device that several programs share: the host's service knows its addresses, neighbours and link.
-class SharedNetwork final : public NetworkAuthority, private host::SharedDeviceListener {
+class SharedNetwork final : public AddressProvider, private host::SharedDeviceListener {
  public:
   /// `shared` is the port's, and outlives the object.
   explicit SharedNetwork(host::SharedDevice& shared) : shared_(shared) {}
@@ -25,8 +25,8 @@ class SharedNetwork final : public NetworkAuthority, private host::SharedDeviceL
   void ask(const Gid& address, uint16_t vlan) override;
 
  private:
-  void resolved(const host::Station& station, const Gid& hop, MacAddress mac) override;
-  void resolution_failed(const host::Station& station, int error) override;
+  void resolved(const host::Neighbour& neighbour, const Gid& hop, MacAddress mac) override;
+  void resolution_failed(const host::Neighbour& neighbour, int error) override;
   void forget_neighbours(std::optional<Gid> hop, std::optional<MacAddress> mac) override;
   void address_added(const host::SharedAddress& address) override;
   void address_removed(const Gid& address) override;

@@ -188,8 +188,8 @@ void Statistics::abandon() {
 
 namespace {
 
-host::QueuePairRow row_of(const QueuePairEntry& entry) {
-  const qp::LazyQueuePair& queue_pair = entry.queue_pair;
+host::QueuePairRow row_of(const PollerQp& entry) {
+  const qp::QueuePairStorage& queue_pair = entry.queue_pair;
   const qp::Attributes& attributes = queue_pair.attributes();
   const qp::CongestionState congestion = queue_pair.congestion();
   const qp::Incidents incidents = queue_pair.incidents();
@@ -232,7 +232,7 @@ size_t DeviceState::describe_queue_pairs(std::span<host::QueuePairRow> rows, std
   {
     const std::lock_guard guard(mutex);
     size_t count = 0;
-    for (const QueuePairEntry* entry = entries.first(); entry != nullptr && count < rows.size();
+    for (const PollerQp* entry = entries.first(); entry != nullptr && count < rows.size();
          entry = entry->next) {
       if (number && entry->number != *number) continue;
       described[entry->poller_index()].push_back(entry->number);
@@ -248,7 +248,7 @@ size_t DeviceState::describe_queue_pairs(std::span<host::QueuePairRow> rows, std
       pollers[i]->run([&](qp::Turn&) {
         for (const QpNumber one : some) {
           // One that is found stays until the turn is over.
-          const QueuePairEntry* const entry = queue_pairs.find(one);
+          const PollerQp* const entry = queue_pairs.find(one);
           if (entry == nullptr) continue;
           if (entry->is_of(pollers[i]->index())) {
             rows[filled++] = row_of(*entry);
@@ -260,7 +260,7 @@ size_t DeviceState::describe_queue_pairs(std::span<host::QueuePairRow> rows, std
     }
   }
   for (const QpNumber one : moved)
-    run_with(one, [&](const QueuePairEntry& entry, qp::Turn&) { rows[filled++] = row_of(entry); });
+    run_with(one, [&](const PollerQp& entry, qp::Turn&) { rows[filled++] = row_of(entry); });
   return filled;
 }
 

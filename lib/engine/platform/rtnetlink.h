@@ -63,7 +63,7 @@ class RtNetlink {
     kAsked,    // the kernel is asking
     kYes,      // the MAC is right, as far as is known
     kOnceWas,  // the MAC may be right; the kernel looks when it sends something
-    kSilent,   // the kernel has asked in vain
+    kSilent,   // the kernel's resolution failed
   };
   struct Neighbour {
     Known known = Known::kNo;

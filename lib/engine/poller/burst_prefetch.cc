@@ -8,7 +8,7 @@
 #include <array>
 #include <cstddef>
 
-#include "engine/poller/queue_pair_entry.h"
+#include "engine/poller/poller_qp.h"
 #include "wire/destination.h"
 
 namespace uroce::engine {
@@ -28,10 +28,10 @@ void prefetch_queue_pairs(std::span<const port::RxFrame> frames, const QueuePair
     numbers[count++] = number;
     if (count == kQueuePairsMax) break;
   }
-  std::array<const QueuePairEntry*, kQueuePairsMax> entries;
+  std::array<const PollerQp*, kQueuePairsMax> entries;
   size_t found = 0;
   for (size_t i = 0; i < count; ++i) {
-    const QueuePairEntry* const entry = queue_pairs.find(numbers[i]);
+    const PollerQp* const entry = queue_pairs.find(numbers[i]);
     if (entry == nullptr) continue;
     entry->prefetch_own();
     entries[found++] = entry;

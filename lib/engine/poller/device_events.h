@@ -20,7 +20,7 @@ enum class DeviceEvent : uint8_t {
 class DeviceListener {
  public:
   virtual void raised(DeviceEvent event) = 0;
-  /// Another station says that one of the device's addresses is its own; of each address once, in a turn.
+  /// Another neighbour says that one of the device's addresses is its own; of each address once, in a turn.
   /// True: the program has been told, and no other listener needs to be.
   virtual bool contested(const Gid& /*address*/, MacAddress /*by*/) { return false; }
 

@@ -7,7 +7,7 @@
 #include <memory>
 #include <utility>
 
-#include "engine/poller/queue_pair_entry.h"
+#include "engine/poller/poller_qp.h"
 
 namespace uroce::engine {
 
@@ -27,7 +27,7 @@ bool is_at(const std::vector<MulticastGroup>& table, std::vector<MulticastGroup>
 uint64_t pollers_of(const MulticastGroup& group) {
   uint64_t pollers = 0;
   // UD queue pairs never move.
-  for (const QueuePairEntry* member : group.members) pollers |= uint64_t{1} << member->poller_index();
+  for (const PollerQp* member : group.members) pollers |= uint64_t{1} << member->poller_index();
   return pollers;
 }
 
@@ -36,7 +36,7 @@ uint64_t pollers_of(const MulticastGroup& group) {
 MulticastGroups::MulticastGroups(const Limits& limits)
     : limits_(limits), table_(std::make_unique<const Table>()) {}
 
-int MulticastGroups::attach(const Gid& group, QueuePairEntry& entry, Retired& retired) {
+int MulticastGroups::attach(const Gid& group, PollerQp& entry, Retired& retired) {
   Table table = table_.current();
   size_t total = 0;
   for (const MulticastGroup& each : table) total += each.members.size();
@@ -45,7 +45,7 @@ int MulticastGroups::attach(const Gid& group, QueuePairEntry& entry, Retired& re
     if (table.size() == limits_.groups) return ENOMEM;
     place = table.insert(place, {.address = group, .members = {}});
   }
-  std::vector<QueuePairEntry*>& members = place->members;
+  std::vector<PollerQp*>& members = place->members;
   if (std::ranges::find(members, &entry) != members.end()) return 0;
   if (members.size() == limits_.members || total == limits_.total) return ENOMEM;
   members.push_back(&entry);
@@ -54,7 +54,7 @@ int MulticastGroups::attach(const Gid& group, QueuePairEntry& entry, Retired& re
   return 0;
 }
 
-int MulticastGroups::detach(const Gid& group, QueuePairEntry& entry, Retired& retired) {
+int MulticastGroups::detach(const Gid& group, PollerQp& entry, Retired& retired) {
   Table table = table_.current();
   const auto place = place_of(table, group);
   if (!is_at(table, place, group) || std::erase(place->members, &entry) == 0) return EINVAL;
@@ -64,7 +64,7 @@ int MulticastGroups::detach(const Gid& group, QueuePairEntry& entry, Retired& re
   return 0;
 }
 
-void MulticastGroups::detach_all(QueuePairEntry& entry, Retired& retired) {
+void MulticastGroups::detach_all(PollerQp& entry, Retired& retired) {
   Table table = table_.current();
   for (MulticastGroup& group : table) {
     std::erase(group.members, &entry);
@@ -79,7 +79,7 @@ bool MulticastGroups::has_members(const Gid& group) const {
   return is_at(table, place_of(table, group), group);
 }
 
-size_t MulticastGroups::memberships(const QueuePairEntry& entry) const {
+size_t MulticastGroups::memberships(const PollerQp& entry) const {
   return static_cast<size_t>(std::ranges::count_if(table_.current(), [&](const MulticastGroup& group) {
     return std::ranges::find(group.members, &entry) != group.members.end();
   }));

@@ -9,12 +9,12 @@
 
 namespace uroce::engine {
 
-struct QueuePairEntry;
+struct PollerQp;
 
 /// The members of one group, in the order in which they came.
 struct MulticastGroup {
   Gid address;
-  std::vector<QueuePairEntry*> members;
+  std::vector<PollerQp*> members;
   uint64_t pollers = 0;  // bit i: poller i has members
 };
 
@@ -34,14 +34,14 @@ class MulticastGroups {
 
   // Control path, under the device's lock.
   /// Makes the queue pair a member of the group. 0, also if it is one already, or ENOMEM: a limit is reached.
-  int attach(const Gid& group, QueuePairEntry& entry, Retired& retired);
+  int attach(const Gid& group, PollerQp& entry, Retired& retired);
   /// Ends the membership. 0, or EINVAL: the queue pair is no member of the group.
-  int detach(const Gid& group, QueuePairEntry& entry, Retired& retired);
+  int detach(const Gid& group, PollerQp& entry, Retired& retired);
   /// Ends the queue pair's memberships in all groups.
-  void detach_all(QueuePairEntry& entry, Retired& retired);
+  void detach_all(PollerQp& entry, Retired& retired);
   [[nodiscard]] bool has_members(const Gid& group) const;
   /// How many groups the queue pair is a member of.
-  [[nodiscard]] size_t memberships(const QueuePairEntry& entry) const;
+  [[nodiscard]] size_t memberships(const PollerQp& entry) const;
 
   // Pollers, during a turn, until the end of which what is found lives.
   [[nodiscard]] const MulticastGroup* find(const Gid& group) const;

@@ -39,7 +39,7 @@ class NoticeRing final : public qp::NoticeListener {
   /// Gives take(notice) each one that there is. How many were lost since the last time.
   template <typename Take>
   uint64_t take_all(Take take) {
-    pending_.store(false, std::memory_order_seq_cst);  // before the look: what comes later sets it again
+    pending_.store(false, std::memory_order_seq_cst);  // before the read: a later notice sets it again
     for (qp::Notice notice; ring_.pop(notice);) take(notice);
     const uint64_t lost = lost_.load(std::memory_order_relaxed);  // a count
     const uint64_t newly = lost - told_;

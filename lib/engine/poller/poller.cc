@@ -82,7 +82,7 @@ void Poller::join(std::span<Poller* const> siblings) {
   siblings_.assign(siblings.begin(), siblings.end());
 }
 
-TurnOutcome Poller::make_turn(Instant now, Caller caller, QueuePairEntry* posted) {
+TurnOutcome Poller::make_turn(Instant now, Caller caller, PollerQp* posted) {
   if (turning_on_this_thread != nullptr) [[unlikely]] {
     note_reentry(now);
     return TurnOutcome::kBusy;
@@ -104,8 +104,8 @@ TurnOutcome Poller::make_turn(Instant now, Caller caller, QueuePairEntry* posted
 }
 
 /// Takes up what was posted. Returns `posted`, or null when that has moved to another poller.
-inline QueuePairEntry* Poller::begin_application_turn(QueuePairEntry* posted) {
-  attention_.begin_owner_turn(lock_.turn_number());
+inline PollerQp* Poller::begin_application_turn(PollerQp* posted) {
+  turn_lease_.begin_owner_turn(lock_.turn_number());
   ++turn_.call;
   if (posted == nullptr) return nullptr;
   if (!posted->is_of(options_.index)) [[unlikely]] {
@@ -125,9 +125,9 @@ void Poller::end_turn() {
   lock_.end();
 }
 
-TurnOutcome Poller::application_turn(Instant now, QueuePairEntry* posted) {
+TurnOutcome Poller::application_turn(Instant now, PollerQp* posted) {
   const TurnOutcome outcome = make_turn(now, Caller::kApplication, posted);
-  outcome == TurnOutcome::kBusy ? attention_.want() : attention_.note_owner(now);
+  outcome == TurnOutcome::kBusy ? turn_lease_.want() : turn_lease_.note_owner(now);
   return outcome;
 }
 
@@ -135,16 +135,16 @@ TurnOutcome Poller::application_turn(Instant now, QueuePairEntry* posted) {
 /// sender that stepped in just then would place what it has sent itself, on the wrong CPU. Cost: threads that
 /// poll both ends of a wire may wait for a time slice.
 TurnOutcome Poller::partner_turn(Instant now) {
-  if (attention_.owner_kept(now)) return TurnOutcome::kIdle;
-  const bool is_there = attention_.owner_turned();
+  if (turn_lease_.owner_kept(now)) return TurnOutcome::kIdle;
+  const bool is_there = turn_lease_.owner_turned();
   const TurnOutcome outcome = is_there ? TurnOutcome::kIdle : turn(now);
-  const bool is_in_turn = outcome == TurnOutcome::kBusy && attention_.is_owners(lock_.turn_number());
-  if (is_there || is_in_turn) attention_.keep_owner(now + IdleLimits::kOwnerAway);
-  if (!is_there && outcome != TurnOutcome::kBusy) attention_.note_application(now);
+  const bool is_in_turn = outcome == TurnOutcome::kBusy && turn_lease_.is_owners(lock_.turn_number());
+  if (is_there || is_in_turn) turn_lease_.keep_owner(now + IdleLimits::kOwnerAway);
+  if (!is_there && outcome != TurnOutcome::kBusy) turn_lease_.note_application(now);
   return outcome;
 }
 
-void Poller::ring(QueuePairEntry& entry) {
+void Poller::ring(PollerQp& entry) {
   if (doorbells_.ring(entry) && options_.parker != nullptr) options_.parker->nudge();
 }
 
@@ -204,7 +204,7 @@ bool Poller::has_drained(bool& looked) const {
   return before && !ahead_ && receive_.drained() && !receive_.defers();
 }
 
-bool Poller::answer(QueuePairEntry& entry) {
+bool Poller::answer(PollerQp& entry) {
   const qp::QueuePair* const used = entry.queue_pair.used();
   if (used != nullptr && used->owes() && frames_taken(entry, port::TxBatch::kFramesMax) == 0) return true;
   return entry.queue_pair.answer(turn_, port::TxBatch::kFramesMax);
@@ -217,7 +217,7 @@ void Poller::answer_all() {
   transmit();
 }
 
-bool Poller::forget(QueuePairEntry& entry) {
+bool Poller::forget(PollerQp& entry) {
   // Its last doorbell may be behind those of others.
   if (Doorbells::has_rung(entry)) take_doorbells(SIZE_MAX);
   senders_.has_none(entry);
@@ -250,7 +250,7 @@ Duration Poller::time_to_deadline() {
   return left;
 }
 
-bool Poller::turn_locked(Caller caller, const QueuePairEntry* posted) {
+bool Poller::turn_locked(Caller caller, const PollerQp* posted) {
   work_ = 0;
   turn_.delivery = qp::Delivery::kNone;
   if (placer_.copying()) [[unlikely]] {
@@ -286,7 +286,7 @@ bool Poller::turn_locked(Caller caller, const QueuePairEntry* posted) {
 
 /// Whether a turn for a post may go without receiving: the queue pair awaits no responses, or owes the peer a
 /// reply. What others have sent meanwhile can wait a little.
-bool Poller::may_skip_receive(const QueuePairEntry& posted) const {
+bool Poller::may_skip_receive(const PollerQp& posted) const {
   const qp::QueuePair* const used = posted.queue_pair.used();
   const bool looks_for_answers = used != nullptr && used->awaits_responses() && !used->owes();
   return !looks_for_answers && !ahead_ && turn_.now - receive_.last_received() < kUnreceivedMax;
@@ -384,7 +384,7 @@ void Poller::take_doorbells(size_t count_max) {
   for (size_t i = 0; i < count_max; ++i) {
     Doorbell* const doorbell = doorbells_.take();
     if (doorbell == nullptr) return;
-    auto& entry = static_cast<QueuePairEntry&>(*doorbell);
+    auto& entry = static_cast<PollerQp&>(*doorbell);
     if (!entry.is_of(options_.index)) [[unlikely]] {
       forward_doorbell(entry);
       continue;

@@ -16,21 +16,21 @@
 #include "copy/placer.h"
 #include "engine/platform/clock.h"
 #include "engine/platform/parker.h"
-#include "engine/poller/attention.h"
 #include "engine/poller/copy_patience.h"
 #include "engine/poller/device_events.h"
 #include "engine/poller/doorbells.h"
 #include "engine/poller/early_packets.h"
-#include "engine/poller/general_services.h"
+#include "engine/poller/gsi.h"
 #include "engine/poller/hand_off.h"
 #include "engine/poller/limits.h"
 #include "engine/poller/loop_ring.h"
 #include "engine/poller/multicast_groups.h"
 #include "engine/poller/poller_context.h"
-#include "engine/poller/queue_pair_entry.h"
+#include "engine/poller/poller_qp.h"
 #include "engine/poller/queue_pair_moves.h"
 #include "engine/poller/receive_stage.h"
 #include "engine/poller/send_scheduler.h"
+#include "engine/poller/turn_lease.h"
 #include "engine/poller/turn_lock.h"
 #include "net/links.h"
 #include "port/port.h"
@@ -46,14 +46,13 @@ enum class TurnOutcome : uint8_t {
   kWorked,  // something was done; there may be more
 };
 
-/// Owns one queue of the port, the queue pairs that were given to it, or came from a sibling since, and their
-/// timers. Everything happens in turns; whichever thread makes one is the poller for its length. Other
-/// threads leave commands, doorbells and frames in rings.
+/// Owns one queue of the port, its queue pairs and their timers. All work is done in turns, by any thread
+/// that holds the turn lock. Other threads leave commands, doorbells and frames in rings.
 class Poller final : private TurnOwner {
  public:
   struct Options {
     uint16_t index = 0;           // within the device; also the lane of completion queues
-    uint32_t lcore = UINT32_MAX;  // worn for each turn; kNoLcore: none
+    uint32_t lcore = UINT32_MAX;  // the lcore id of the thread during a turn; kNoLcore: none
     copy::Kind copy_kind = copy::Kind::kAuto;
     copy::Engine* copy_engine = nullptr;  // for memory of the stack's own; not owned
     Instant (*clock)() = clock_now;       // for turns that the poller makes of its own accord
@@ -85,13 +84,13 @@ class Poller final : private TurnOwner {
   TurnOutcome turn(Instant now) { return make_turn(now, Caller::kAny, nullptr); }
   /// One turn of an application's thread, which has the right of way before the background thread. `posted`:
   /// a queue pair of this poller with new work, taken up in this turn.
-  TurnOutcome application_turn(Instant now, QueuePairEntry* posted = nullptr);
+  TurnOutcome application_turn(Instant now, PollerQp* posted = nullptr);
   /// One turn of a thread that uses the device at the other end of a wire inside the process, unless this
   /// end is being looked after by its own user.
   TurnOutcome partner_turn(Instant now);
 
   /// Leaves a note that `entry` has new work.
-  void ring(QueuePairEntry& entry);
+  void ring(PollerQp& entry);
 
   /// Runs `function(qp::Turn&)` in a turn and returns after it; turns the poller itself when no other thread
   /// does. False: the poller is closed and nothing was run.
@@ -113,9 +112,9 @@ class Poller final : private TurnOwner {
   // Inside a turn (commands).
 
   /// The queue pair has something to do: it is pumped in this turn or the next.
-  void activate(QueuePairEntry& entry) { senders_.has_work(entry); }
+  void activate(PollerQp& entry) { senders_.has_work(entry); }
   /// The queue pair was posted to, or has more to do, and waits for its pump; that comes with this turn.
-  bool has_work(QueuePairEntry& entry) {
+  bool has_work(PollerQp& entry) {
     if (Doorbells::has_rung(entry)) take_doorbells(SIZE_MAX);
     return entry.active;
   }
@@ -123,17 +122,17 @@ class Poller final : private TurnOwner {
   /// asked. `looked` is false then, and the caller keeps it from turn to turn.
   [[nodiscard]] bool has_drained(bool& looked) const;
   /// Sends what the queue pair owes its peer. True: it owes more, or the peer's process has no room for it.
-  [[nodiscard]] bool answer(QueuePairEntry& entry);
+  [[nodiscard]] bool answer(PollerQp& entry);
   /// The poller forgets the queue pair. False: once more in a later turn, because its last doorbell is behind
   /// that of a thread which is still about to ring, or at another poller, or that one expects the queue pair.
-  [[nodiscard]] bool forget(QueuePairEntry& entry);
+  [[nodiscard]] bool forget(PollerQp& entry);
   /// What came early for the queue pair was for its last life.
-  void forget_early(QueuePairEntry& entry) {
+  void forget_early(PollerQp& entry) {
     early_.forget(entry.early_requests);
     early_.forget(entry.early_responses);
   }
   /// Poller 0: the general services that it turns from now on; null: none.
-  void set_services(GeneralServices* services) { services_ = services; }
+  void set_services(Gsi* services) { services_ = services; }
   /// Poller 0: the programs that share the device from now on; null: none.
   void set_programs(FrameSwitch* programs) { receive_.set_programs(programs); }
   /// Faults that are injected into received packets from now on; null: none.
@@ -141,10 +140,10 @@ class Poller final : private TurnOwner {
   /// Frames that are received and sent are captured from now on; null: no more.
   void tap(capture::Tap* tap);
   /// `entry` has events to be raised at the end of the turn.
-  void note_events(QueuePairEntry& entry) { entry.next_raised = std::exchange(raised_, &entry); }
+  void note_events(PollerQp& entry) { entry.next_raised = std::exchange(raised_, &entry); }
 
   /// Which threads have turned the poller, and when.
-  [[nodiscard]] Attention& attention() { return attention_; }
+  [[nodiscard]] TurnLease& turn_lease() { return turn_lease_; }
   /// How long nothing happens unless a frame, a doorbell or a command comes; kNever for ever. Takes the turn
   /// lock.
   [[nodiscard]] Duration time_to_deadline();
@@ -183,9 +182,9 @@ class Poller final : private TurnOwner {
   bool submit(Command& command);
 
   // The turn and its stages, in order.
-  TurnOutcome make_turn(Instant now, Caller caller, QueuePairEntry* posted);
-  QueuePairEntry* begin_application_turn(QueuePairEntry* posted);
-  bool turn_locked(Caller caller, const QueuePairEntry* posted);
+  TurnOutcome make_turn(Instant now, Caller caller, PollerQp* posted);
+  PollerQp* begin_application_turn(PollerQp* posted);
+  bool turn_locked(Caller caller, const PollerQp* posted);
   void end_turn();
   void advance_clock(Instant now);
   void take_commands();
@@ -194,7 +193,7 @@ class Poller final : private TurnOwner {
   void stage() { receive_.stage(turn_.now, services_ != nullptr); }
   void dispatch();
   bool ends_idle();
-  [[nodiscard]] bool may_skip_receive(const QueuePairEntry& posted) const;
+  [[nodiscard]] bool may_skip_receive(const PollerQp& posted) const;
   [[nodiscard]] bool general_work_due() const;
   void complete_burst();
   void send();
@@ -202,9 +201,9 @@ class Poller final : private TurnOwner {
   void release();
   void expire_timers();
   void pump();
-  [[nodiscard, gnu::cold, gnu::noinline]] bool begin_use_by_post(QueuePairEntry& entry);
-  void note_sent(QueuePairEntry& entry, size_t frames, bool more);
-  [[nodiscard]] uint32_t frames_taken(const QueuePairEntry& entry, uint32_t budget);
+  [[nodiscard, gnu::cold, gnu::noinline]] bool begin_use_by_post(PollerQp& entry);
+  void note_sent(PollerQp& entry, size_t frames, bool more);
+  [[nodiscard]] uint32_t frames_taken(const PollerQp& entry, uint32_t budget);
   void transmit();
   void receive_last();
   void answer_all();
@@ -212,31 +211,31 @@ class Poller final : private TurnOwner {
   // Queue pairs that move (poller_moves.cc).
   [[gnu::cold, gnu::noinline]] void take_moves();
   void hear_of_moves();
-  void note_ready(QueuePairEntry& entry, uint64_t frames);
+  void note_ready(PollerQp& entry, uint64_t frames);
   void give_leaving();
-  [[nodiscard]] bool may_give(const QueuePairEntry& entry, const Poller& to) const;
-  void give(QueuePairEntry& entry, uint16_t sibling);
-  void adopt(QueuePairEntry& entry, uint16_t from, const MoveMessage& given);
-  [[gnu::cold, gnu::noinline]] void forward_doorbell(QueuePairEntry& entry);
+  [[nodiscard]] bool may_give(const PollerQp& entry, const Poller& to) const;
+  void give(PollerQp& entry, uint16_t sibling);
+  void adopt(PollerQp& entry, uint16_t from, const MoveMessage& given);
+  [[gnu::cold, gnu::noinline]] void forward_doorbell(PollerQp& entry);
   [[gnu::cold, gnu::noinline]] void send_measured();
 
   // Parts of stages (poller_dispatch.cc).
   /// The transport that receives the packet for the queue pair; nullptr: the packet was counted, and is gone.
-  [[nodiscard]] qp::QueuePair* transport_for(const wire::Packet& packet, QueuePairEntry& entry) {
+  [[nodiscard]] qp::QueuePair* transport_for(const wire::Packet& packet, PollerQp& entry) {
     if (entry.queue_pair.used() == nullptr && !begin_use_by_packet(packet, entry)) [[unlikely]]
       return nullptr;
     return entry.queue_pair.used();
   }
   [[nodiscard, gnu::cold, gnu::noinline]] bool begin_use_by_packet(const wire::Packet& packet,
-                                                                   QueuePairEntry& entry);
-  void set_aside(const StagedPacket& staged, qp::Receipt receipt);
-  [[gnu::cold, gnu::noinline]] void receive_passed(QueuePairEntry& entry, const wire::Packet& packet);
+                                                                   PollerQp& entry);
+  void buffer_out_of_order(const StagedPacket& staged, qp::Receipt receipt);
+  [[gnu::cold, gnu::noinline]] void receive_passed(PollerQp& entry, const wire::Packet& packet);
   [[gnu::cold, gnu::noinline]] void receive_among_early(const StagedPacket& staged,
                                                         qp::QueuePair& queue_pair);
-  [[gnu::cold, gnu::noinline]] void receive_early(QueuePairEntry& entry);
-  void receive_early_requests(QueuePairEntry& entry);
-  void receive_early_responses(QueuePairEntry& entry);
-  bool receive_early(QueuePairEntry& entry, EarlyList& of, const wire::Packet* due);
+  [[gnu::cold, gnu::noinline]] void receive_early(PollerQp& entry);
+  void receive_early_requests(PollerQp& entry);
+  void receive_early_responses(PollerQp& entry);
+  bool receive_early(PollerQp& entry, EarlyList& of, const wire::Packet* due);
   [[gnu::cold, gnu::noinline]] bool refuse_on_purpose(const StagedPacket& staged);
   void deliver_to_group(const wire::Packet& packet, const MulticastGroup& group);
   void deliver_to_services(const wire::Packet& packet);
@@ -257,8 +256,8 @@ class Poller final : private TurnOwner {
   void publish();
   void raise_events();
   /// Keeps `in_error` in step. True when it changed: what was posted meanwhile must be seen to once more.
-  bool note_error_state(QueuePairEntry& entry);
-  void rearm(QueuePairEntry& entry);
+  bool note_error_state(PollerQp& entry);
+  void rearm(PollerQp& entry);
   size_t dispose(std::span<port::TxFrame> frames);
   void loop_copy(const port::TxFrame& frame);
 
@@ -285,10 +284,10 @@ class Poller final : private TurnOwner {
   uint64_t posted_turn_ = 0;  // number of the last turn that was made for a post
   TimerWheel timers_;
   SendScheduler senders_{long_bursts_};
-  const QueuePairEntry* turn_is_for_ = nullptr;  // that posted, if the turn is for nothing else
-  size_t waiting_ = 0;                           // senders whose peer's process takes no frames
-  GeneralServices* services_ = nullptr;
-  QueuePairEntry* raised_ = nullptr;  // the last of those with events
+  const PollerQp* turn_is_for_ = nullptr;  // that posted, if the turn is for nothing else
+  size_t waiting_ = 0;                     // senders whose peer's process takes no frames
+  Gsi* services_ = nullptr;
+  PollerQp* raised_ = nullptr;  // the last of those with events
   LoopRing looped_;
   HandOff hand_off_;
   QueuePairMoves moves_{hand_off_};
@@ -306,7 +305,7 @@ class Poller final : private TurnOwner {
   Doorbells doorbells_;
   std::atomic<bool> closed_{false};
   std::atomic<bool> lost_{false};
-  Attention attention_;
+  TurnLease turn_lease_;
 };
 
 }  // namespace uroce::engine

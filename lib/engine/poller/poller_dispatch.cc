@@ -18,11 +18,11 @@ void Poller::dispatch() {
   const bool quiet = receive_.burst() <= kQuietBurstMax;
   const std::span<StagedPacket> staged = receive_.staged();
   // Of the last packet that was shown, if there was nothing to be seen to before.
-  const QueuePairEntry* predicted = nullptr;
+  const PollerQp* predicted = nullptr;
   for (size_t i = 0; i < staged.size(); ++i) {
     const wire::Packet& packet = staged[i].packet;
-    QueuePairEntry* const entry = staged[i].entry;
-    if (!staged[i].like_last) predicted = nullptr;
+    PollerQp* const entry = staged[i].entry;
+    if (!staged[i].prediction_hit) predicted = nullptr;
     if (!checked && !receive_.is_intact(i)) {
       if (!refuse_on_purpose(staged[i])) count(Counter::kDropIcrc);
       continue;
@@ -39,11 +39,11 @@ void Poller::dispatch() {
       predicted = nullptr;
       receive_among_early(staged[i], *queue_pair);
     } else {
-      if (predicted != entry) predicted = queue_pair->predicts(packet) ? entry : nullptr;
+      if (predicted != entry) predicted = queue_pair->is_prediction_eligible(packet) ? entry : nullptr;
       const qp::Receipt receipt = predicted != nullptr ? queue_pair->receive_predicted(packet, turn_)
                                                        : queue_pair->receive(packet, turn_);
       if (receipt != qp::Receipt::kTaken) [[unlikely]] {
-        set_aside(staged[i], receipt);
+        buffer_out_of_order(staged[i], receipt);
         receive_early(*entry);
       }
       if (!placer_.losses().empty()) [[unlikely]]
@@ -62,7 +62,7 @@ void Poller::dispatch() {
 /// Begins the first use of a queue pair by a packet, unless that would be dropped all the same: a host that
 /// may not send to a queue pair cannot have it take memory. False: the packet was counted, and is gone, also
 /// if there is no memory.
-bool Poller::begin_use_by_packet(const wire::Packet& packet, QueuePairEntry& entry) {
+bool Poller::begin_use_by_packet(const wire::Packet& packet, PollerQp& entry) {
   if (const Counter reason = entry.queue_pair.reason_to_drop(packet); reason != Counter::kCount) {
     count(reason);
     return false;
@@ -102,32 +102,32 @@ bool Poller::refuse_on_purpose(const StagedPacket& staged) {
     receive_.faults()->note_refused(*refusal);
   } else if (const qp::Receipt receipt = queue_pair->receive(staged.packet, turn_);
              receipt != qp::Receipt::kTaken) {
-    set_aside(staged, receipt);
+    buffer_out_of_order(staged, receipt);
   }
   activate(*staged.entry);
   return true;
 }
 
-void Poller::set_aside(const StagedPacket& staged, qp::Receipt receipt) {
+void Poller::buffer_out_of_order(const StagedPacket& staged, qp::Receipt receipt) {
   if (receipt == qp::Receipt::kStalled) return receive_.defer(staged);
-  QueuePairEntry& entry = *staged.entry;
+  PollerQp& entry = *staged.entry;
   EarlyList& list = staged.packet.row->response ? entry.early_responses : entry.early_requests;
   if (early_.keep(list, staged.packet)) return count(Counter::kRxEarly);
-  entry.queue_pair.used()->lose_early(staged.packet, turn_);
+  entry.queue_pair.used()->drop_out_of_order(staged.packet, turn_);
 }
 
 /// A packet for a queue pair that keeps some that came early: it may pass them, or be what they wait for.
 void Poller::receive_among_early(const StagedPacket& staged, qp::QueuePair& queue_pair) {
-  QueuePairEntry& entry = *staged.entry;
+  PollerQp& entry = *staged.entry;
   receive_passed(entry, staged.packet);
   if (const qp::Receipt receipt = queue_pair.receive(staged.packet, turn_); receipt != qp::Receipt::kTaken)
-    set_aside(staged, receipt);
+    buffer_out_of_order(staged, receipt);
   if (!placer_.losses().empty()) qp::commit_placements(turn_);
   receive_early(entry);
 }
 
 /// Receives what came early and is due now.
-void Poller::receive_early(QueuePairEntry& entry) {
+void Poller::receive_early(PollerQp& entry) {
   receive_early_requests(entry);
   receive_early_responses(entry);
 }
@@ -136,7 +136,7 @@ void Poller::receive_early(QueuePairEntry& entry) {
 /// packet itself repeats is performed from what has arrived, which may ask for an ACK. A packet that comes
 /// for the first time passes nothing: where packets are reordered, the peer may have sent it before it went
 /// back.
-void Poller::receive_passed(QueuePairEntry& entry, const wire::Packet& packet) {
+void Poller::receive_passed(PollerQp& entry, const wire::Packet& packet) {
   if (!entry.queue_pair.used()->awaits_request(packet)) return;
   EarlyList& list = entry.early_requests;
   const Psn psn = packet.headers.bth.psn;
@@ -150,7 +150,7 @@ void Poller::receive_passed(QueuePairEntry& entry, const wire::Packet& packet) {
 }
 
 /// Receives what is due and kept, up to the first that the peer is to pass.
-void Poller::receive_early_requests(QueuePairEntry& entry) {
+void Poller::receive_early_requests(PollerQp& entry) {
   EarlyList& list = entry.early_requests;
   const wire::Packet* due = nullptr;
   do {
@@ -158,7 +158,7 @@ void Poller::receive_early_requests(QueuePairEntry& entry) {
   } while (due != nullptr && !qp::goes_back(*due) && receive_early(entry, list, due));
 }
 
-void Poller::receive_early_responses(QueuePairEntry& entry) {
+void Poller::receive_early_responses(PollerQp& entry) {
   EarlyList& list = entry.early_responses;
   while (!list.empty()) {
     while (receive_early(entry, list, early_.find(list, entry.queue_pair.due_response()))) {
@@ -173,7 +173,7 @@ void Poller::receive_early_responses(QueuePairEntry& entry) {
 /// Receives the packet that is due, if it came early and was kept; null: it was not. False: there was none,
 /// or the queue pair stalls. When the queue pair stalls, the rest is lost as on the wire: it waits behind
 /// what the receive stage has deferred, or is sent again.
-bool Poller::receive_early(QueuePairEntry& entry, EarlyList& of, const wire::Packet* due) {
+bool Poller::receive_early(PollerQp& entry, EarlyList& of, const wire::Packet* due) {
   if (due == nullptr) return false;
   flush_completions_if_full();
   if (entry.queue_pair.used()->receive(*due, turn_) == qp::Receipt::kStalled) {
@@ -193,7 +193,7 @@ void Poller::deliver_to_services(const wire::Packet& packet) {
 }
 
 void Poller::deliver_to_group(const wire::Packet& packet, const MulticastGroup& group) {
-  for (QueuePairEntry* member : group.members) {
+  for (PollerQp* member : group.members) {
     if (!member->is_of(options_.index)) continue;
     flush_completions_if_full();
     qp::QueuePair* const queue_pair = transport_for(packet, *member);

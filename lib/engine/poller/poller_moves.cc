@@ -1,5 +1,5 @@
 // Queue pairs that come from another poller of the device, or leave for one. The messages are in
-// queue_pair_moves.h, the number of bursts before a move in strays.h.
+// queue_pair_moves.h, the number of bursts before a move in rss_mismatch.h.
 //
 // A NIC's RSS may bring the packets of a queue pair to another poller than its own, and each frame then moves
 // between CPUs twice. So the queue pair moves to where its packets come, with its timers and its lanes of
@@ -25,7 +25,7 @@ void Poller::take_moves() {
 void Poller::hear_of_moves() {
   using Kind = MoveMessage::Kind;
   moves_.take([this](uint16_t sibling, const MoveMessage& message) {
-    QueuePairEntry& entry = *message.entry;
+    PollerQp& entry = *message.entry;
     switch (message.kind) {
       case Kind::kAsk:
         if (!moves_.may_come(entry)) return moves_.tell(sibling, {.kind = Kind::kRefuse, .entry = &entry});
@@ -45,7 +45,7 @@ void Poller::hear_of_moves() {
   });
 }
 
-void Poller::note_ready(QueuePairEntry& entry, uint64_t frames) {
+void Poller::note_ready(PollerQp& entry, uint64_t frames) {
   QueuePairMoves::Leaving* const leaving = moves_.find_leaving(entry);
   UROCE_ASSERT(leaving != nullptr && !leaving->ready);
   leaving->ready = true;
@@ -71,14 +71,14 @@ void Poller::give_leaving() {
 }
 
 /// Nothing of it is under way here, and the other poller makes turns.
-bool Poller::may_give(const QueuePairEntry& entry, const Poller& to) const {
+bool Poller::may_give(const PollerQp& entry, const Poller& to) const {
   return !to.closed_.load(std::memory_order_relaxed) && entry.queue_pair.used() != nullptr &&
          entry.queue_pair.used()->may_move() && entry.early_requests.empty() &&
          entry.early_responses.empty() && tx_.empty() && !ahead_ && !placer_.copying() && held_.empty() &&
          !receive_.defers() && completions_.empty() && raised_ == nullptr;
 }
 
-void Poller::give(QueuePairEntry& entry, uint16_t sibling) {
+void Poller::give(PollerQp& entry, uint16_t sibling) {
   moves_.end_leaving(entry);
   senders_.forget(entry);
   timers_.disarm(entry);
@@ -92,10 +92,10 @@ void Poller::give(QueuePairEntry& entry, uint16_t sibling) {
   moves_.tell(sibling, message);
 }
 
-void Poller::adopt(QueuePairEntry& entry, uint16_t from, const MoveMessage& given) {
+void Poller::adopt(PollerQp& entry, uint16_t from, const MoveMessage& given) {
   const Duration ahead = turn_.now - given.now;
   entry.queue_pair.used()->moved(ahead);
-  entry.strays.moved(turn_.now, ahead);
+  entry.rss_mismatch.moved(turn_.now, ahead);
   queue::CompletionQueue* const sends = entry.queue_pair.send_completions();
   queue::CompletionQueue* const receives = entry.queue_pair.receive_completions();
   sends->follow(options_.index, from, given.sends_completed);
@@ -112,7 +112,7 @@ void Poller::adopt(QueuePairEntry& entry, uint16_t from, const MoveMessage& give
 }
 
 /// A thread that rang here had not heard that the queue pair has moved.
-void Poller::forward_doorbell(QueuePairEntry& entry) {
+void Poller::forward_doorbell(PollerQp& entry) {
   Poller& owner = entry.poller();
   // One that is on its way here is pumped when it comes.
   if (&owner == this) return;

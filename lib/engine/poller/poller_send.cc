@@ -23,7 +23,7 @@ void Poller::expire_timers() {
   for (size_t i = 0; i < kExpiredMax; ++i) {
     TimerNode* node = timers_.pop_expired(turn_.now);
     if (node == nullptr) return;
-    auto& entry = static_cast<QueuePairEntry&>(*node);
+    auto& entry = static_cast<PollerQp&>(*node);
     // Timers are not moved on every packet: one that has nothing left to wait for, or waits longer by now,
     // lapses.
     qp::QueuePair& queue_pair = *entry.queue_pair.used();
@@ -48,9 +48,9 @@ void Poller::pump() {
     turn_.shared = senders_.still_mixed(turn_.now);
   SendScheduler::Round round = senders_.begin_round();
   while (round.left > 0 && !tx_.full()) {
-    QueuePairEntry* const next = senders_.next(round, turn_is_for_);
+    PollerQp* const next = senders_.next(round, turn_is_for_);
     if (next == nullptr) break;
-    QueuePairEntry& entry = *next;
+    PollerQp& entry = *next;
     flush_completions_if_full();
     if (entry.queue_pair.used() == nullptr && !begin_use_by_post(entry)) [[unlikely]]
       continue;
@@ -77,7 +77,7 @@ void Poller::pump() {
 
 /// Begins the first use of a queue pair that was posted to. False: nothing was posted that asks for it, or
 /// there is no memory, for which what was posted waits as for a port that takes no more.
-bool Poller::begin_use_by_post(QueuePairEntry& entry) {
+bool Poller::begin_use_by_post(PollerQp& entry) {
   if (!entry.queue_pair.wants_use()) return false;
   if (entry.queue_pair.use() != nullptr) return true;
   activate(entry);
@@ -86,7 +86,7 @@ bool Poller::begin_use_by_post(QueuePairEntry& entry) {
 }
 
 /// Notes what a queue pair has sent, unless it is the only one that sends.
-[[gnu::noinline]] void Poller::note_sent(QueuePairEntry& entry, size_t frames, bool more) {
+[[gnu::noinline]] void Poller::note_sent(PollerQp& entry, size_t frames, bool more) {
   senders_.sent(entry,
                 {.now = turn_.now,
                  .frames = frames,
@@ -99,7 +99,7 @@ bool Poller::begin_use_by_post(QueuePairEntry& entry) {
 
 /// How many frames of `budget` the processes take just now that they go to: those before the first datagram
 /// that is to wait. Other queue pairs do not wait for it.
-uint32_t Poller::frames_taken(const QueuePairEntry& entry, uint32_t budget) {
+uint32_t Poller::frames_taken(const PollerQp& entry, uint32_t budget) {
   if (!port_is_shared_) [[likely]]
     return budget;
   const qp::QueuePair& queue_pair = *entry.queue_pair.used();
@@ -192,13 +192,13 @@ void Poller::raise_events() {
     std::exchange(raised_, raised_->next_raised)->raise_events();
 }
 
-void QueuePairEntry::raised(qp::Event event) {
+void PollerQp::raised(qp::Event event) {
   if (listener == nullptr) return;
   if (events == 0) poller().note_events(*this);
   events = static_cast<uint8_t>(events | 1u << static_cast<unsigned>(event));
 }
 
-bool Poller::note_error_state(QueuePairEntry& entry) {
+bool Poller::note_error_state(PollerQp& entry) {
   const bool error = entry.queue_pair.used()->state() == qp::State::kErr;
   if (error == entry.in_error.load(std::memory_order_relaxed)) return false;  // only this thread writes it
   entry.in_error.store(error, std::memory_order_seq_cst);
@@ -206,7 +206,7 @@ bool Poller::note_error_state(QueuePairEntry& entry) {
   return error;
 }
 
-void Poller::rearm(QueuePairEntry& entry) {
+void Poller::rearm(PollerQp& entry) {
   const Instant deadline = entry.queue_pair.used()->deadline();
   if (deadline == kNever) return;
   if (!entry.armed() || deadline < entry.deadline()) timers_.arm(entry, deadline);

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/values/contract.h"
-#include "engine/poller/queue_pair_entry.h"
+#include "engine/poller/poller_qp.h"
 
 namespace uroce::engine {
 
@@ -25,24 +25,24 @@ void QueuePairMoves::tell(uint16_t sibling, const MoveMessage& message) {
   hand_off_.announce_to(sibling);
 }
 
-void QueuePairMoves::note_stray(QueuePairEntry& entry, uint16_t sibling) {
-  Strays& strays = entry.strays;
-  if (!entry.may_follow || !strays.note(sibling, entry.number)) return;
+void QueuePairMoves::note_rss_mismatch(PollerQp& entry, uint16_t sibling) {
+  RssMismatch& rss_mismatch = entry.rss_mismatch;
+  if (!entry.may_follow || !rss_mismatch.note(sibling, entry.number)) return;
   if (leaving_.size() == kUnderWayMax || find_leaving(entry) != nullptr) return;
   leaving_.push_back({.entry = &entry, .to = sibling});
   tell(sibling, {.kind = MoveMessage::Kind::kAsk, .entry = &entry});
 }
 
-QueuePairMoves::Leaving* QueuePairMoves::find_leaving(const QueuePairEntry& entry) {
+QueuePairMoves::Leaving* QueuePairMoves::find_leaving(const PollerQp& entry) {
   const auto found = std::ranges::find(leaving_, &entry, &Leaving::entry);
   return found != leaving_.end() ? &*found : nullptr;
 }
 
-void QueuePairMoves::end_leaving(const QueuePairEntry& entry) {
+void QueuePairMoves::end_leaving(const PollerQp& entry) {
   std::erase_if(leaving_, [&](const Leaving& leaving) { return leaving.entry == &entry; });
 }
 
-bool QueuePairMoves::cancel(const QueuePairEntry& entry) {
+bool QueuePairMoves::cancel(const PollerQp& entry) {
   Leaving* const leaving = find_leaving(entry);
   if (leaving == nullptr) return true;
   leaving->cancelled = true;
@@ -52,11 +52,11 @@ bool QueuePairMoves::cancel(const QueuePairEntry& entry) {
   return true;
 }
 
-QueuePairMoves::Completions QueuePairMoves::completions_of(const QueuePairEntry& entry) {
+QueuePairMoves::Completions QueuePairMoves::completions_of(const PollerQp& entry) {
   return {entry.queue_pair.send_completions(), entry.queue_pair.receive_completions()};
 }
 
-bool QueuePairMoves::may_come(const QueuePairEntry& entry) const {
+bool QueuePairMoves::may_come(const PollerQp& entry) const {
   if (coming_.size() == kUnderWayMax) return false;
   const Completions queues = completions_of(entry);
   // A lane follows one other lane at a time.
@@ -66,11 +66,11 @@ bool QueuePairMoves::may_come(const QueuePairEntry& entry) const {
          });
 }
 
-void QueuePairMoves::begin_coming(const QueuePairEntry& entry) {
+void QueuePairMoves::begin_coming(const PollerQp& entry) {
   coming_.push_back({.entry = &entry, .completions = completions_of(entry)});
 }
 
-bool QueuePairMoves::expects(const QueuePairEntry& entry) const {
+bool QueuePairMoves::expects(const PollerQp& entry) const {
   return !coming_.empty() && std::ranges::find(coming_, &entry, &Coming::entry) != coming_.end();
 }
 

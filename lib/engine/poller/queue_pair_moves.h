@@ -16,7 +16,7 @@
 
 namespace uroce::engine {
 
-struct QueuePairEntry;
+struct PollerQp;
 
 /// What two pollers of one device tell each other about a queue pair that moves from one to the other, as its
 /// packets do not come to the one that has it:
@@ -32,7 +32,7 @@ struct MoveMessage {
   enum class Kind : uint8_t { kAsk, kReady, kRefuse, kGive, kTakeBack };
 
   Kind kind;
-  QueuePairEntry* entry;
+  PollerQp* entry;
   uint64_t frames = 0;  // kReady
   // kGive: the owner's clock, and how many completions its lanes have had so far.
   Instant now{};
@@ -48,7 +48,7 @@ class QueuePairMoves {
 
   /// A queue pair that is about to leave.
   struct Leaving {
-    QueuePairEntry* entry;
+    PollerQp* entry;
     uint16_t to;
     bool ready = false;      // the other poller is, ...
     uint64_t frames = 0;     // ... which has handed over so many frames before
@@ -67,7 +67,7 @@ class QueuePairMoves {
 
   /// A packet for `entry`, which is this poller's, was handed over by `sibling`; or a run of them in one
   /// burst. The queue pair follows when there were many in a row.
-  void note_stray(QueuePairEntry& entry, uint16_t sibling);
+  void note_rss_mismatch(PollerQp& entry, uint16_t sibling);
 
   /// Others have told something, or queue pairs are about to leave: take().
   [[nodiscard]] bool has_mail() const { return mail_.load(std::memory_order_relaxed) != 0; }
@@ -81,30 +81,30 @@ class QueuePairMoves {
   void remember_leaving() {
     if (!leaving_.empty()) mail_.fetch_or(uint64_t{1} << index_, std::memory_order_relaxed);
   }
-  [[nodiscard]] Leaving* find_leaving(const QueuePairEntry& entry);
-  void end_leaving(const QueuePairEntry& entry);
+  [[nodiscard]] Leaving* find_leaving(const PollerQp& entry);
+  void end_leaving(const PollerQp& entry);
   /// The queue pair stays. False: the other poller may still look at it; once more in a later turn.
-  bool cancel(const QueuePairEntry& entry);
+  bool cancel(const PollerQp& entry);
 
   /// Room for one more that comes.
-  [[nodiscard]] bool may_come(const QueuePairEntry& entry) const;
-  void begin_coming(const QueuePairEntry& entry);
-  void end_coming(const QueuePairEntry& entry) {
+  [[nodiscard]] bool may_come(const PollerQp& entry) const;
+  void begin_coming(const PollerQp& entry);
+  void end_coming(const PollerQp& entry) {
     std::erase_if(coming_, [&](const Coming& coming) { return coming.entry == &entry; });
   }
   /// Packets for `entry`, only to be compared, wait for it here.
-  [[nodiscard]] bool expects(const QueuePairEntry& entry) const;
+  [[nodiscard]] bool expects(const PollerQp& entry) const;
   /// Turns have to follow soon.
   [[nodiscard]] bool under_way() const { return has_mail() || !leaving_.empty() || !coming_.empty(); }
 
  private:
   using Completions = std::array<const queue::CompletionQueue*, 2>;
-  static Completions completions_of(const QueuePairEntry& entry);
+  static Completions completions_of(const PollerQp& entry);
 
   /// Its poller may have taken it back, and its memory may be gone, before this one hears of that: the
   /// pointers are only compared.
   struct Coming {
-    const QueuePairEntry* entry;
+    const PollerQp* entry;
     Completions completions;
   };
 

@@ -8,12 +8,12 @@
 
 namespace uroce::engine {
 
-struct QueuePairEntry;
+struct PollerQp;
 
 /// Queue pairs by number. Neither where the numbers begin nor their order can be foretold without the key: a
 /// peer may still know those of a process that was killed, and takes a connection of another one with the
 /// same number for a stale one; and a stranger that guesses a number may disturb a connection.
-class QueuePairTable : public NumberTable<QpNumber, QueuePairEntry> {
+class QueuePairTable : public NumberTable<QpNumber, PollerQp> {
  public:
   /// 0 and 1 belong to management.
   static constexpr uint32_t kFirstMin = 2;

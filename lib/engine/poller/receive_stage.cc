@@ -93,7 +93,7 @@ StagedPacket* ReceiveStage::stage_handed(StagedPacket* next, const net::Demux& d
     constexpr size_t kAhead = port::PortQueue::kPrefetched;
     if (i + kAhead < burst_) port::prefetch_frame(frames_[i + kAhead].data);
     next->frame = static_cast<uint32_t>(i);
-    next->like_last = false;
+    next->prediction_hit = false;
     const std::span<const std::byte> frame(frames_[i].data, frames_[i].length);
     if (stage_frame(frame, *next, demux)) ++next;
   }
@@ -108,9 +108,9 @@ inline bool ReceiveStage::stage_frame(std::span<const std::byte> frame, StagedPa
     port::take_body(frames_[staged.frame]);
     return stage_slow_path(frame, staged, demux);
   }
-  if (flow_cache_.is_like_last(frame)) [[likely]] {
-    flow_cache_.parse_like_last(frame, ip_bytes, staged.packet);
-    return like_entry_ != nullptr ? stage_like_last(staged) : stage_packet(staged);
+  if (flow_cache_.is_prediction_hit(frame)) [[likely]] {
+    flow_cache_.parse_prediction_hit(frame, ip_bytes, staged.packet);
+    return like_entry_ != nullptr ? stage_prediction_hit(staged) : stage_packet(staged);
   }
   like_entry_ = nullptr;
   const wire::ParseOutcome outcome = flow_cache_.parse_hit(frame, ip_bytes, staged.packet);
@@ -146,7 +146,7 @@ bool ReceiveStage::stage_slow_path(std::span<const std::byte> frame, StagedPacke
 
 inline bool ReceiveStage::stage_packet(StagedPacket& staged) {
   const wire::Packet& packet = staged.packet;
-  QueuePairEntry* const entry = parts_.context.queue_pairs.find(packet.headers.bth.destination);
+  PollerQp* const entry = parts_.context.queue_pairs.find(packet.headers.bth.destination);
   staged.entry = entry;
   if (entry == nullptr) [[unlikely]]
     return stage_for_services(staged);
@@ -156,7 +156,7 @@ inline bool ReceiveStage::stage_packet(StagedPacket& staged) {
     ++changes_;
     if (!looked_ahead_) entry->prefetch_all();
   }
-  if (staged.frame < handed_end_ || entry->strays.any()) [[unlikely]]
+  if (staged.frame < handed_end_ || entry->rss_mismatch.any()) [[unlikely]]
     note_way(staged);
   like_entry_ = entry;
   return complete(staged);
@@ -174,14 +174,14 @@ bool ReceiveStage::pass_on(const StagedPacket& staged) {
 /// Notes to which poller a packet for a queue pair of ours came, as some have come to a sibling.
 void ReceiveStage::note_way(const StagedPacket& staged) {
   const size_t index = staged.frame;
-  if (index < handed_begin_ || index >= handed_end_) return staged.entry->strays.forget();
-  parts_.moves.note_stray(*staged.entry, parts_.hand_off.sender_of(index - handed_begin_));
+  if (index < handed_begin_ || index >= handed_end_) return staged.entry->rss_mismatch.forget();
+  parts_.moves.note_rss_mismatch(*staged.entry, parts_.hand_off.sender_of(index - handed_begin_));
 }
 
 /// Stages a packet that is like the last one, and so is for the same queue pair of ours.
-inline bool ReceiveStage::stage_like_last(StagedPacket& staged) {
+inline bool ReceiveStage::stage_prediction_hit(StagedPacket& staged) {
   staged.entry = like_entry_;
-  staged.like_last = true;
+  staged.prediction_hit = true;
   return complete(staged);
 }
 
@@ -199,7 +199,7 @@ inline bool ReceiveStage::complete(StagedPacket& staged) {
 /// may come. A number and a PSN that are guessed are not enough for a packet from another one.
 bool ReceiveStage::admit_sender(const StagedPacket& staged) {
   const BlockCode sender = frames_[staged.frame].sender;
-  QueuePairEntry& entry = *staged.entry;
+  PollerQp& entry = *staged.entry;
   if (!entry.may_send(sender)) {
     like_entry_ = nullptr;
     return drop(Counter::kDropWrongPeer);
@@ -230,7 +230,7 @@ void ReceiveStage::prefetch_region(const wire::Packet& packet) {
 bool ReceiveStage::stage_for_services(StagedPacket& staged) {
   port::take_body(frames_[staged.frame]);
   if (is_for_program(staged)) return false;
-  if (staged.packet.headers.bth.destination != GeneralServices::kNumber) return drop(Counter::kDropUnknownQp);
+  if (staged.packet.headers.bth.destination != Gsi::kNumber) return drop(Counter::kDropUnknownQp);
   if (parts_.links == nullptr) return hand_over(staged.frame, 0);
   if (!services_) return drop(Counter::kDropUnknownQp);
   staged.group = nullptr;

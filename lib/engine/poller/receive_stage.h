@@ -12,12 +12,12 @@
 #include "engine/poller/address_table.h"
 #include "engine/poller/device_events.h"
 #include "engine/poller/frame_switch.h"
-#include "engine/poller/general_services.h"
+#include "engine/poller/gsi.h"
 #include "engine/poller/hand_off.h"
 #include "engine/poller/loop_ring.h"
 #include "engine/poller/multicast_groups.h"
 #include "engine/poller/poller_context.h"
-#include "engine/poller/queue_pair_entry.h"
+#include "engine/poller/poller_qp.h"
 #include "engine/poller/queue_pair_moves.h"
 #include "faults/receiver.h"
 #include "net/links.h"
@@ -35,10 +35,10 @@ namespace uroce::engine {
 /// A received frame on its way to its queue pair.
 struct StagedPacket {
   wire::Packet packet;
-  QueuePairEntry* entry;        // for which it is, or nullptr:
+  PollerQp* entry;              // for which it is, or nullptr:
   const MulticastGroup* group;  // of whose members it is for ours, or nullptr: for the general services
   uint32_t frame;               // its frame in the burst
-  bool like_last;  // but for what stands from the PSN on it is the one before it, also in `entry`
+  bool prediction_hit;  // but for what stands from the PSN on it is the one before it, also in `entry`
 };
 
 /// The first part of a poller's turn: a burst is collected, parsed and found its queue pairs as a whole
@@ -152,7 +152,7 @@ class ReceiveStage {
   bool stage_frame(std::span<const std::byte> frame, StagedPacket& staged, const net::Demux& demux);
   bool stage_slow_path(std::span<const std::byte> frame, StagedPacket& staged, const net::Demux& demux);
   bool stage_packet(StagedPacket& staged);
-  bool stage_like_last(StagedPacket& staged);
+  bool stage_prediction_hit(StagedPacket& staged);
   bool complete(StagedPacket& staged);
   [[gnu::cold, gnu::noinline]] bool admit_sender(const StagedPacket& staged);
   bool stage_for_group(StagedPacket& staged);
@@ -191,11 +191,10 @@ class ReceiveStage {
   bool all_kept_ = true;                  // ... of which there are none
   Instant last_received_{INT64_MIN / 2};  // when frames were last asked for
   wire::FlowCache flow_cache_;            // of the last packet that came to ...
-  const QueuePairEntry* staged_last_ = nullptr;  // that a packet was for
-  uint32_t changes_ = 0;                         // of it, in the last burst of several frames
-  bool looked_ahead_ = false;  // in this burst: the queue pairs of its packets are on their way already
-  QueuePairEntry* like_entry_ =
-      nullptr;                      // of the packet in this burst that flow_cache_ has parsed last, or null
+  const PollerQp* staged_last_ = nullptr;  // that a packet was for
+  uint32_t changes_ = 0;                   // of it, in the last burst of several frames
+  bool looked_ahead_ = false;       // in this burst: the queue pairs of its packets are on their way already
+  PollerQp* like_entry_ = nullptr;  // of the packet in this burst that flow_cache_ has parsed last, or null
   uint64_t addresses_version_ = 0;  // ... one of these addresses
   std::array<port::RxFrame, kBurstMax> frames_;
   std::array<StagedPacket, kBurstMax> packets_;
@@ -213,7 +212,7 @@ void ReceiveStage::keep_staged(ReasonToDrop reason_to_drop) {
       follows = false;
       continue;
     }
-    if (!std::exchange(follows, true)) packet.like_last = false;
+    if (!std::exchange(follows, true)) packet.prediction_hit = false;
     if (&packets_[kept] != &packet) packets_[kept] = packet;
     ++kept;
   }

@@ -18,7 +18,7 @@
 namespace uroce::engine {
 
 /// Whether it sends, `round.frames` at most. Otherwise it is passed over, and stays in the ring.
-bool SendScheduler::visit(QueuePairEntry& entry, const QueuePairEntry* posted, Round& round) {
+bool SendScheduler::visit(PollerQp& entry, const PollerQp* posted, Round& round) {
   if (goes_later(entry, posted)) return false;
   const int32_t quanta = fills_bursts_ && !mixed_ ? kQuantaOfBurst : 1;
   entry.deficit += quanta * kLeastCharge * static_cast<int32_t>(round.most);
@@ -32,7 +32,7 @@ bool SendScheduler::visit(QueuePairEntry& entry, const QueuePairEntry* posted, R
   return true;
 }
 
-void SendScheduler::sent(QueuePairEntry& entry, const Sent& what) {
+void SendScheduler::sent(PollerQp& entry, const Sent& what) {
   entry.has_more = what.more && what.frames > 0;
   const auto charge =
       std::max(static_cast<int32_t>(what.bytes), kLeastCharge * static_cast<int32_t>(what.frames));

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/values/time.h"
-#include "engine/poller/queue_pair_entry.h"
+#include "engine/poller/poller_qp.h"
 #include "port/tx_batch.h"
 
 namespace uroce::engine {
@@ -56,10 +56,10 @@ class SendScheduler {
   /// `fills_bursts`: the port's bursts are dear, so that few queue pairs fill one.
   explicit SendScheduler(bool fills_bursts) : fills_bursts_(fills_bursts) {}
 
-  void has_work(QueuePairEntry& entry) { active_.push_back(entry); }
-  void has_none(QueuePairEntry& entry) { active_.remove(entry); }
+  void has_work(PollerQp& entry) { active_.push_back(entry); }
+  void has_none(PollerQp& entry) { active_.remove(entry); }
   /// The queue pair is another poller's from now on, which begins without what is known of it.
-  void forget(QueuePairEntry& entry) {
+  void forget(PollerQp& entry) {
     active_.remove(entry);
     entry.has_more = false;
     entry.frame_bytes = 0;
@@ -75,10 +75,10 @@ class SendScheduler {
   }
   /// The next one of the round, which may send `round.frames` and counts as one without work; null: none is
   /// left. `posted`: the turn is for its post, and for nothing else; null: for all.
-  QueuePairEntry* next(Round& round, const QueuePairEntry* posted) {
+  PollerQp* next(Round& round, const PollerQp* posted) {
     while (round.left > 0) {
       --round.left;
-      QueuePairEntry& entry = active_.pop_front();
+      PollerQp& entry = active_.pop_front();
       if (is_lone(entry)) [[likely]] {
         round.frames = round.most;
         return &entry;
@@ -89,10 +89,10 @@ class SendScheduler {
     return nullptr;
   }
   /// The next one, whatever its deficit. Not empty().
-  QueuePairEntry& take() { return active_.pop_front(); }
+  PollerQp& take() { return active_.pop_front(); }
   /// Whether sent() need not be told: no other queue pair has sent for a while.
-  [[nodiscard]] bool is_lone(const QueuePairEntry& entry) const { return &entry == lone_; }
-  void sent(QueuePairEntry& entry, const Sent& what);
+  [[nodiscard]] bool is_lone(const PollerQp& entry) const { return &entry == lone_; }
+  void sent(PollerQp& entry, const Sent& what);
 
   /// Short and long messages take turns, by what was sent so far.
   [[nodiscard]] bool mixed() const { return mixed_; }
@@ -100,13 +100,13 @@ class SendScheduler {
   bool still_mixed(Instant now) { return mixed_ = mixed_ && now < mixed_until_; }
 
  private:
-  [[nodiscard]] static bool is_long(const QueuePairEntry& entry) { return entry.frame_bytes >= kLongFrame; }
+  [[nodiscard]] static bool is_long(const PollerQp& entry) { return entry.frame_bytes >= kLongFrame; }
   /// Whether the turn is for the post of another queue pair, and this one, with long frames, goes on in the
   /// next.
-  [[nodiscard]] bool goes_later(const QueuePairEntry& entry, const QueuePairEntry* posted) const {
+  [[nodiscard]] bool goes_later(const PollerQp& entry, const PollerQp* posted) const {
     return mixed_ && posted != nullptr && posted != &entry && entry.has_more && is_long(entry);
   }
-  bool visit(QueuePairEntry& entry, const QueuePairEntry* posted, Round& round);
+  bool visit(PollerQp& entry, const PollerQp* posted, Round& round);
   [[nodiscard]] uint32_t frames_each() const {
     if (!fills_bursts_ || mixed_ || active_.empty()) [[likely]]
       return kFrames;
@@ -118,8 +118,8 @@ class SendScheduler {
   bool mixed_ = false;
   ActiveList active_;
   // Only to be compared: which queue pair sent last, and that one again as long as it may be the only one.
-  const QueuePairEntry* last_ = nullptr;
-  const QueuePairEntry* lone_ = nullptr;
+  const PollerQp* last_ = nullptr;
+  const PollerQp* lone_ = nullptr;
   Instant long_until_{INT64_MIN};  // since long frames were sent
   Instant mixed_until_{};          // while mixed_
   Instant shorts_since_{};         // since when short messages are counted

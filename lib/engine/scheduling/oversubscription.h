@@ -9,9 +9,9 @@
 
 namespace uroce::engine {
 
-/// How many of the process's threads, and of programs beside it, poll in vain. Each reports itself once in an
-/// epoch, so that no thread has to say that it stopped, and one that waits for a CPU all along still counts
-/// for a while.
+/// How many of the process's threads, and of programs beside it, poll without work. Each reports itself once
+/// in an epoch, so that no thread has to say that it stopped, and one that waits for a CPU all along still
+/// counts for a while.
 class IdlePollingThreads {
  public:
   /// Other programs of the host may poll, too: as many as share a device with this one, each by a thread at
@@ -20,7 +20,7 @@ class IdlePollingThreads {
     beside_.store(count, std::memory_order_relaxed);  // nothing but a number
   }
 
-  /// `reported` is the calling thread's own, 0 at first. At least this many poll in vain, it included.
+  /// `reported` is the calling thread's own, 0 at first. At least this many poll without work, it included.
   uint32_t report(Instant now, uint32_t& reported) {
     const auto epoch = static_cast<uint32_t>(now.ns / IdleLimits::kEpoch.ns) | 1u << 31;  // never 0
     uint64_t seen = word_.load(std::memory_order_relaxed);  // all of it: a count on which no data hangs
@@ -65,8 +65,8 @@ class IdlePollingThreads {
 
 /// The idle policy of an application's thread: what it does about its polls that find nothing. It counts
 /// polls, because a clock in each would cost, and never sleeps, because the thread is not ours. A thread that
-/// has a CPU to itself keeps polling. Where more threads poll in vain than CPUs are there for them, one of
-/// the others holds the poller, or has what it waits for, and does not run: then it gives its CPU away.
+/// has a CPU to itself keeps polling. Where more threads poll without work than CPUs are there for them, one
+/// of the others holds the poller, or has what it waits for, and does not run: then it gives its CPU away.
 class PollBackoff {
  public:
   void found() { count_ = 0; }

@@ -201,8 +201,8 @@ IdlePolicy::Look PollerThreads::look_after(Instant now, Duration overslept) cons
   IdlePolicy::Look look{.now = now, .in_charge = 0};
   const Duration patience = IdlePolicy::patience(takeover_, poll_awaits_processor());
   for (Poller* poller : pollers_) {
-    if (poller->attention().take_wanted()) poller->attention().note_application(now);
-    Instant left_alone = poller->attention().application_turned() + patience + overslept;
+    if (poller->turn_lease().take_wanted()) poller->turn_lease().note_application(now);
+    Instant left_alone = poller->turn_lease().application_turned() + patience + overslept;
     if (now >= left_alone) {
       const TurnOutcome outcome = poller->turn(now);
       if (outcome != TurnOutcome::kBusy) {
@@ -211,7 +211,7 @@ IdlePolicy::Look PollerThreads::look_after(Instant now, Duration overslept) cons
         continue;
       }
       // The application is inside a turn that takes long.
-      poller->attention().note_application(now);
+      poller->turn_lease().note_application(now);
       left_alone = now + takeover_;
     }
     // It may be known earlier that no thread is about to poll.
@@ -238,7 +238,7 @@ Instant PollerThreads::sleep(IdlePolicy::Decision decision) {
 Duration PollerThreads::time_to_deadline(Instant now) const {
   Duration least{INT64_MAX};
   for (Poller* poller : pollers_) {
-    if (now >= poller->attention().application_turned() + takeover_)
+    if (now >= poller->turn_lease().application_turned() + takeover_)
       least = std::min(least, poller->time_to_deadline());
   }
   return least;

@@ -34,8 +34,8 @@ class SendWindow {
 
   /// Unanswered PSNs at which no further request is begun: a window fits the receive ring of the peer.
   static constexpr uint32_t kPackets = 256;
-  /// Unanswered PSNs at which no further request is begun while a peer that keeps what comes early waits for
-  /// packets that were lost: most of what is unanswered is not in its ring any more.
+  /// Unanswered PSNs at which no further request is begun while a peer that buffers out-of-order packets
+  /// waits for packets that were lost: most of what is unanswered is not in its ring any more.
   static constexpr uint32_t kPacketsMax = kKeptAhead;
   /// READ responses count, too. A READ is asked for in parts of at most that many: they fit our receive ring,
   /// and when one is lost, not more than the rest of a part comes in vain.

@@ -94,7 +94,7 @@ inline bool is_between(const wire::Packet& packet, const wire::Path& path) {
 
 }  // namespace
 
-bool QueuePair::predicts(const wire::Packet& packet) const {
+bool QueuePair::is_prediction_eligible(const wire::Packet& packet) const {
   // A full member of our partition, whatever we are.
   const uint32_t partition_key = uint32_t{send_.connection.partition_key} | kFullMember;
   return admits(packet) && !is_marked(packet) && packet.headers.bth.partition_key == partition_key &&
@@ -102,7 +102,7 @@ bool QueuePair::predicts(const wire::Packet& packet) const {
 }
 
 Receipt QueuePair::receive(const wire::Packet& packet, Turn& turn) {
-  return predicts(packet) ? receive_predicted(packet, turn) : receive_slow_path(packet, turn);
+  return is_prediction_eligible(packet) ? receive_predicted(packet, turn) : receive_slow_path(packet, turn);
 }
 
 Receipt QueuePair::receive_predicted(const wire::Packet& packet, Turn& turn) {
@@ -119,7 +119,7 @@ Receipt QueuePair::receive_predicted(const wire::Packet& packet, Turn& turn) {
 /// Refuses only what receive() would give to the responder without any other check; the first packet of a
 /// connection is performed.
 bool QueuePair::refuse(const wire::Packet& packet, RequestStatus status, Turn& turn) {
-  if (packet.row->response || !predicts(packet)) return false;
+  if (packet.row->response || !is_prediction_eligible(packet)) return false;
   if (!responder().refuse_due(packet, status, turn)) return false;
   settle(turn);
   return true;
@@ -195,9 +195,9 @@ Receipt QueuePair::receive_slow_path(const wire::Packet& packet, Turn& turn) {
   return receipt;
 }
 
-void QueuePair::lose_early(const wire::Packet& packet, Turn& turn) {
-  if (!packet.row->response) return responder().lose_early(packet.headers.bth.psn, turn);
-  completer_.lose_early(turn);
+void QueuePair::drop_out_of_order(const wire::Packet& packet, Turn& turn) {
+  if (!packet.row->response) return responder().drop_out_of_order(packet.headers.bth.psn, turn);
+  completer_.drop_out_of_order(turn);
   settle(turn);
 }
 

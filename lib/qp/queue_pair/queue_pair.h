@@ -29,8 +29,8 @@ namespace uroce::qp {
 /// What became of a packet.
 enum class Receipt : uint8_t {
   kTaken,
-  kStalled,  // the queue pair is: show it once more, before all that come later, when it no longer is
-  kEarly,    // packets before it are missing: show it when its PSN is due, or lose_early()
+  kStalled,  // the queue pair is stalled: deliver the packet again, before later ones, when it no longer is
+  kEarly,    // packets before it are missing: deliver it when its PSN is due, or drop_out_of_order()
 };
 
 /// One queue pair: requester, completer and responder over shared state; the service decides which responder.
@@ -95,9 +95,9 @@ class QueuePair final : public PlacementOwner {
   /// A packet for this queue pair whose ICRC was right. Whatever it holds, the outcome is a state change by
   /// the rules, a NAK, or a counted drop.
   Receipt receive(const wire::Packet& packet, Turn& turn);
-  /// True of nearly all packets: there is neither a reason to drop it nor anything else to be seen to before.
-  /// It then holds for all that are like it up to the PSN, as long as the queue pair meets no error.
-  [[nodiscard]] bool predicts(const wire::Packet& packet) const;
+  /// Header prediction: the packet needs no check of the slow path, as nearly all do. The result holds for
+  /// packets with the same header up to the PSN, until the queue pair has an error.
+  [[nodiscard]] bool is_prediction_eligible(const wire::Packet& packet) const;
   /// receive() of such a packet.
   Receipt receive_predicted(const wire::Packet& packet, Turn& turn);
 
@@ -114,10 +114,10 @@ class QueuePair final : public PlacementOwner {
   [[nodiscard]] bool awaits_request(const wire::Packet& packet) const;
   /// The PSN of the response that is due, when any is.
   [[nodiscard]] Psn due_response() const { return send_.window.oldest(); }
-  /// A packet that came early will not be shown again.
-  void lose_early(const wire::Packet& packet, Turn& turn);
-  /// The response with that PSN came early, and none of those that are due before it. True: it is due now,
-  /// for it acknowledges all that was before; false: these are missing.
+  /// An out-of-order packet was dropped from the buffer, and will not be delivered.
+  void drop_out_of_order(const wire::Packet& packet, Turn& turn);
+  /// The response with that PSN arrived out of order; those before it did not. True: it is due now, because
+  /// it acknowledges them; false: they are missing.
   bool reach_response(Psn psn, Turn& turn);
   /// reach_response() would do nothing until the response that is due has come.
   [[nodiscard]] bool waits_for_response() const { return send_.recovery.awaits_gap(); }

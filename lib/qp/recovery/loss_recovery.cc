@@ -35,8 +35,8 @@
 // A peer with short queues would drown in the repetitions. Cost: a long path is filled slowly after a loss.
 //
 // Decision: beside short messages of its poller, a queue pair adapts its window to the round trip
-// (share_path()). More packets would only queue in front of the short ones. Cost: the window stays small if
-// the path becomes longer meanwhile (`sim_test --gtest_filter='Fairness*'`).
+// (adapt_window_to_rtt()). More packets would only queue in front of the short ones. Cost: the window stays
+// small if the path becomes longer meanwhile (`sim_test --gtest_filter='Fairness*'`).
 #include "qp/recovery/loss_recovery.h"
 
 #include <algorithm>
@@ -165,7 +165,7 @@ bool LossRecovery::may_retry(Turn& turn) {
   return false;
 }
 
-/// Begins a phase in which nothing goes alone, and nothing that went is timed.
+/// Begins a phase without single retransmissions and without RTT samples.
 void LossRecovery::enter(Phase phase) {
   UROCE_ASSERT(phase != Phase::kProbe && phase != Phase::kSelective);
   end_alone();
@@ -279,7 +279,7 @@ void LossRecovery::shrink_window() {
 }
 
 /// Goes by the shortest of some round trips: single ones are long for other reasons.
-[[gnu::noinline]] void LossRecovery::share_path(Instant now) {
+[[gnu::noinline]] void LossRecovery::adapt_window_to_rtt(Instant now) {
   sharing_until_ = now + kSharingFor;
   if (std::exchange(shared_samples_, rtt_.samples()) == rtt_.samples()) return;
   shared_least_ = std::min(shared_least_, rtt_.newest());

@@ -38,7 +38,7 @@ class LossRecovery {
   };
 
   /// Two runs of kPacketsPerAck: one is answered while the other goes. In a smaller window, which
-  /// share_path() may make, each packet has to ask for its ACK.
+  /// adapt_window_to_rtt() may make, each packet has to ask for its ACK.
   static constexpr uint32_t kWindowLeast = 32;
   static constexpr uint32_t kSharedLeast = 8;
 
@@ -123,7 +123,7 @@ class LossRecovery {
   }
   /// To be called after each pump with kSharedLeast packets under way while others send short messages: makes
   /// the window as large as the path takes. Packets beyond that wait in a queue, with theirs behind them.
-  void share_path(Instant now);
+  void adapt_window_to_rtt(Instant now);
 
   /// Moments are on a clock that shows `by` more from now on.
   void shift(Duration by) {
@@ -136,7 +136,7 @@ class LossRecovery {
  private:
   static constexpr uint32_t kAnsweredPerStep = 8;
   static constexpr uint32_t kResponsesTimed = 16;
-  // Of share_path(): round trips that the window is set by, ...
+  // Of adapt_window_to_rtt(): round trips that the window is set by, ...
   static constexpr uint32_t kTripsPerShare = 4;
   // ... what of them is always spent in queues, beside an eighth of the shortest one, and how long it holds.
   static constexpr Duration kQueuedAlways = microseconds(1);
@@ -191,7 +191,7 @@ class LossRecovery {
   uint16_t timeouts_seen_ = 0;  // modulo 2^16
   RttEstimator rtt_;
   Reordering responses_;  // on the path of the peer's
-  // Of share_path():
+  // Of adapt_window_to_rtt():
   Instant sharing_until_{INT64_MIN};                // nothing else makes the window larger
   Duration shared_least_ = RttEstimator::kUnknown;  // round trip since it set the window, ...
   uint32_t shared_samples_ = 0;                     // ... of those that it has seen, modulo 2^32, ...

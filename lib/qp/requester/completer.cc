@@ -237,11 +237,11 @@ bool Completer::reach_by_response(const wire::Packet& packet, Turn& turn) {
   send_.recovery.peer_alive(turn.now);
   early_ = psn;
   send_.connection.again = send_.connection.may_keep(psn, send_.window.oldest());
-  if (!send_.connection.again) lose_early(turn);
+  if (!send_.connection.again) drop_out_of_order(turn);
   return false;
 }
 
-void Completer::lose_early(Turn& turn) {
+void Completer::drop_out_of_order(Turn& turn) {
   turn.counters.add(Counter::kDropSequence);
   note_missing(turn);
 }

@@ -23,7 +23,7 @@ class Completer {
   /// On a service without answers: what was sent is complete.
   void sent(Turn& turn) { acknowledge_before(send_.window.sent_end(), turn); }
   /// A response that came early (Receipt::kEarly) is not kept.
-  void lose_early(Turn& turn);
+  void drop_out_of_order(Turn& turn);
   /// A response that came early is kept, and none that is due before it. True: there were but messages, and
   /// it is due itself.
   bool reach_kept(Psn psn, Turn& turn);

@@ -81,7 +81,7 @@ Pumped Requester::pump(Turn& turn, uint32_t budget) {
   if (limited) [[unlikely]]
     note_limited(window);
   if (turn.shared && send_.window.unanswered() >= LossRecovery::kSharedLeast) [[unlikely]]
-    send_.recovery.share_path(turn.now);
+    send_.recovery.adapt_window_to_rtt(turn.now);
   return {.frames = frames, .more = more};
 }
 

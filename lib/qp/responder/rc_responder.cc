@@ -23,7 +23,7 @@ using Kind = InboundMessage::Kind;
 void RcResponder::reset(Psn expected) {
   expected_ = expected;
   ack_psn_ = expected - 1u;
-  msn_ = said_msn_ = Msn();
+  msn_ = last_msn_sent_ = Msn();
   message_ = {};
   undisturbed_ = true;
   nak_given_ = ahead_dropped_ = false;
@@ -193,7 +193,7 @@ void RcResponder::receive_ahead(const wire::Packet& packet, Turn& turn) {
   const bool quiet = turn.now < rnr_quiet_until_;
   send_.connection.again = !quiet && send_.connection.may_keep(psn, expected_);
   if (!send_.connection.again) {
-    lose_early(psn, turn);
+    drop_out_of_order(psn, turn);
   } else if (goes_back(packet)) {
     expect_again(psn);
   }
@@ -203,7 +203,7 @@ void RcResponder::receive_ahead(const wire::Packet& packet, Turn& turn) {
   nak_ = Nak::kSequence;
 }
 
-void RcResponder::lose_early(Psn psn, Turn& turn) {
+void RcResponder::drop_out_of_order(Psn psn, Turn& turn) {
   turn.counters.add(Counter::kDropSequence);
   expect_again(psn);
 }

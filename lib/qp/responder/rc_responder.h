@@ -38,7 +38,7 @@ class RcResponder final : public Responder {
   void receive(const wire::Packet& packet, Turn& turn) override;
   bool refuse_due(const wire::Packet& packet, RequestStatus status, Turn& turn) override;
   [[nodiscard]] Psn expected() const override { return expected_; }
-  void lose_early(Psn psn, Turn& turn) override;
+  void drop_out_of_order(Psn psn, Turn& turn) override;
   [[nodiscard]] bool owes() const override {
     return send_.connection.acks.owes() || nak_ != Nak::kNone || responses_.pending() > 0;
   }
@@ -105,9 +105,9 @@ class RcResponder final : public Responder {
 
   Sending& send_;
   Psn expected_;
-  Psn ack_psn_;   // the PSN of the newest performed packet of a SEND or WRITE
-  Msn msn_;       // messages performed
-  Msn said_msn_;  // the newest that an answer told the peer
+  Psn ack_psn_;        // the PSN of the newest performed packet of a SEND or WRITE
+  Msn msn_;            // messages performed
+  Msn last_msn_sent_;  // the newest that an answer told the peer
   InboundMessage message_;
   [[no_unique_address]] ResponseQueue responses_;  // what follows uses its padding
   Psn newest_dropped_;         // packet that came early and has to come again, if ahead_dropped_

@@ -38,8 +38,8 @@ uint32_t syndrome_of(const wire::Aeth& aeth) { return static_cast<uint32_t>(aeth
 /// The MSN of an answer about `msn`. What the requester hears never goes backwards, also when a READ is
 /// answered once more after newer requests.
 inline uint32_t RcResponder::say_msn(Msn msn) {
-  if (msn.after(said_msn_)) said_msn_ = msn;
-  return said_msn_.value();
+  if (msn.after(last_msn_sent_)) last_msn_sent_ = msn;
+  return last_msn_sent_.value();
 }
 
 /// An ACK: messages up to `msn` are complete, and credits() tells of receives for those that follow.

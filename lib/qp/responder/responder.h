@@ -29,7 +29,7 @@ class Responder {
 
   /// See QueuePair.
   [[nodiscard]] virtual Psn expected() const { return Psn(); }
-  virtual void lose_early(Psn, Turn&) {}
+  virtual void drop_out_of_order(Psn, Turn&) {}
 
   // Services that answer.
   /// Keeps the outcome of so many requests that are answered by themselves. False: there is no memory.

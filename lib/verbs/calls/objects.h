@@ -191,7 +191,7 @@ struct VerbsQp;
 struct XrcTarget final : qp::EventListener {
   void raised(qp::Event event) override;
 
-  engine::QueuePairHandle* handle = nullptr;
+  engine::QpSlot* handle = nullptr;
   std::mutex mutex;       // of control calls, whatever the handle
   ibv_ah_attr address{};  // as it was given, for ibv_query_qp
   CallLock opens_lock;
@@ -246,7 +246,7 @@ struct VerbsQp : qp::EventListener, Pooled {
   bool signal_all = false;
   std::atomic<uint8_t> state{IBV_QPS_RESET};  // as the application knows it; the poller may already be in ERR
   VerbsContext* owner = nullptr;
-  engine::QueuePairHandle* handle = nullptr;
+  engine::QpSlot* handle = nullptr;
   CallLock send_lock;
   CallLock receive_lock;
 

@@ -80,7 +80,7 @@ ibv_context* open_device(VerbsDevice& device) {
 void leave_behind(VerbsContext& context) {
   context.birth.store(VerbsContext::kClosed);
   engine::Device& device = *context.device;
-  device.destroy_queue_pairs([&](const engine::QueuePairHandle& queue_pair) {
+  device.destroy_queue_pairs([&](const engine::QpSlot& queue_pair) {
     const auto* qp = static_cast<const VerbsQp*>(queue_pair.owner);
     return qp != nullptr && qp->owner == &context;
   });

@@ -169,7 +169,7 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr& asked, const QpExtras& extras) {
   }
   VerbsPd* const domain = is_target ? nullptr : &object(pd);
   qp->memory = memory_of(domain, DomainMemory::Type::kQueuePair);
-  const Result<engine::QueuePairHandle*> handle = context.device->create_queue_pair({
+  const Result<engine::QpSlot*> handle = context.device->create_queue_pair({
       .type = qp->type,
       .domain = is_target ? DomainId{} : object(pd).domain,
       .signal_all = wanted.sq_sig_all != 0,

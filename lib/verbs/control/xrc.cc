@@ -183,7 +183,7 @@ void leave_xrc_domains(VerbsContext& context) {
   const std::lock_guard guard(context.domains_mutex);
   for (VerbsXrcd* xrcd : context.xrcds) {
     VerbsXrcDomain& domain = *xrcd->domain;
-    std::vector<engine::QueuePairHandle*> ended;
+    std::vector<engine::QpSlot*> ended;
     {
       const std::lock_guard targets_guard(domain.mutex);
       for (const auto& [number, target] : domain.targets) {
@@ -193,7 +193,7 @@ void leave_xrc_domains(VerbsContext& context) {
       }
       std::erase_if(domain.targets, [](const auto& entry) { return entry.second->opens.empty(); });
     }
-    for (engine::QueuePairHandle* target : ended) context.device->destroy_queue_pair(*target);
+    for (engine::QpSlot* target : ended) context.device->destroy_queue_pair(*target);
     xrcd->domain.reset();
   }
 }

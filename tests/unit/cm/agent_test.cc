@@ -33,7 +33,7 @@ TEST(Agent, ConnectionAndItsEnd_ExpectTheMessagesOfTheHandshake) {
   EXPECT_EQ(world.server.agent.deadline(), kNever);
 
   ASSERT_EQ(world.client.agent.disconnect(id, {}), 0);
-  const Instant hung_up = world.now;
+  const Instant disconnected = world.now;
   world.run();
   EXPECT_EQ(world.trace(), (Strings{"client REQ", "server REP", "client RTU", "client DREQ", "server DREP"}));
   for (TwoAgents::Host* const host : {&world.client, &world.server}) {
@@ -41,7 +41,7 @@ TEST(Agent, ConnectionAndItsEnd_ExpectTheMessagesOfTheHandshake) {
     EXPECT_EQ(host->count(EventKind::kTimewaitEnded), 1u);
     EXPECT_EQ(host->agent.connections(), 0u);
   }
-  EXPECT_GE(world.now - hung_up, cm_time(17));
+  EXPECT_GE(world.now - disconnected, cm_time(17));
 }
 
 TEST(Agent, ParametersAndPrivateData_ExpectThemAtTheOtherEnd) {

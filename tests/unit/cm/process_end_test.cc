@@ -12,12 +12,12 @@ namespace {
 TEST(ProcessEnd, ExpectALostDreqRepeatedSoonThoughTheConnectionIsPatient) {
   TwoAgents world;
   world.connect(100);
-  const CommId hung_up = world.connect(101);
+  const CommId disconnected = world.connect(101);
   world.deliver();
   world.deliver();
   world.deliver();
-  ASSERT_EQ(world.client.agent.disconnect(hung_up, {}), 0);
-  world.client.agent.release(hung_up);
+  ASSERT_EQ(world.client.agent.disconnect(disconnected, {}), 0);
+  world.client.agent.release(disconnected);
   const size_t before = world.datagrams();
   world.fate = [&](size_t n) {
     return n < before + 4 ? TwoAgents::Fate::kLost : TwoAgents::Fate::kDelivered;

@@ -40,7 +40,7 @@ class ApplicationTurn : public testing::Test {
   Poller& poller() { return *pair.right_state->pollers[0]; }
   TurnOutcome poll() { return poller().application_turn(VirtualPair::now()); }
   TurnOutcome turn_for_post() {
-    auto& entry = static_cast<QueuePairEntry&>(right.queue_pair());
+    auto& entry = static_cast<PollerQp&>(right.queue_pair());
     return poller().application_turn(VirtualPair::now(), &entry);
   }
   void send_from_left(int count = 1) {
@@ -229,7 +229,7 @@ TEST_F(ApplicationTurn, TheEndOfTheQueuePairAcknowledgesWhatTheApplicationWasTol
 TEST_F(ApplicationTurn, WhatWasPostedLeavesBeforeTheEndOfItsQueuePair) {
   right.post_send(64);
   // As a post does that finds another thread in a turn.
-  poller().ring(static_cast<QueuePairEntry&>(right.queue_pair()));
+  poller().ring(static_cast<PollerQp&>(right.queue_pair()));
   right.disconnect();
   EXPECT_EQ(newly_sent(), 1u);
 }

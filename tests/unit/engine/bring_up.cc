@@ -25,7 +25,7 @@ AttributeMask mask_for(Type type, State to) {
 
 }  // namespace
 
-int bring_up(Device& device, QueuePairHandle& queue_pair, Type type, const FarPeer& peer, State to) {
+int bring_up(Device& device, QpSlot& queue_pair, Type type, const FarPeer& peer, State to) {
   Attributes a;
   a.access = mem::kLocalWrite | mem::kRemoteWrite | mem::kRemoteRead | mem::kRemoteAtomic;
   a.qkey = peer.qkey;

@@ -17,7 +17,7 @@ struct FarPeer {
 
 /// Brings a queue pair from RESET to `to`, RTS at most, as ibv_modify_qp does; any access but of windows is
 /// allowed. 0, or the first errno.
-[[nodiscard]] int bring_up(Device& device, QueuePairHandle& queue_pair, qp::Type type, const FarPeer& peer,
+[[nodiscard]] int bring_up(Device& device, QpSlot& queue_pair, qp::Type type, const FarPeer& peer,
                            qp::State to = qp::State::kRts);
 
 }  // namespace uroce::engine

@@ -31,7 +31,7 @@ class Side {
   Side& operator=(const Side&) = delete;
 
   [[nodiscard]] Device& device() const { return *device_; }
-  [[nodiscard]] QueuePairHandle& queue_pair() const { return *queue_pair_; }
+  [[nodiscard]] QpSlot& queue_pair() const { return *queue_pair_; }
   [[nodiscard]] queue::CompletionQueue& completions() const { return *completions_; }
   [[nodiscard]] std::vector<std::byte>& buffer() { return buffer_; }
   [[nodiscard]] DomainId domain() const { return domain_; }
@@ -63,7 +63,7 @@ class Side {
   std::shared_ptr<Device> device_;
   DomainId domain_;
   std::unique_ptr<queue::CompletionQueue> completions_;
-  QueuePairHandle* queue_pair_ = nullptr;
+  QpSlot* queue_pair_ = nullptr;
   std::vector<std::byte> buffer_;
   mem::RegionKeys keys_;
 };

@@ -87,10 +87,10 @@ TEST_P(DpdkPort, CarriesWritesUnderALcoreIdOfThePoller) {
       EXPECT_EQ(left.wait().status, queue::CompletionStatus::kSuccess);
       ASSERT_EQ(left.buffer(), right.buffer());
     }
-    uint32_t worn = kNoLcore;
-    static_cast<QueuePairEntry&>(left.queue_pair()).poller().run([&](qp::Turn&) { worn = rte_lcore_id(); });
-    EXPECT_NE(worn, kNoLcore);
-    EXPECT_NE(worn, rte_get_main_lcore());
+    uint32_t scoped_lcore = kNoLcore;
+    static_cast<PollerQp&>(left.queue_pair()).poller().run([&](qp::Turn&) { scoped_lcore = rte_lcore_id(); });
+    EXPECT_NE(scoped_lcore, kNoLcore);
+    EXPECT_NE(scoped_lcore, rte_get_main_lcore());
     EXPECT_EQ(rte_lcore_id(), kNoLcore);
   }
   // Neither a word, nor a changed thread, nor a file.

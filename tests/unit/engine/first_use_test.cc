@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/poller/poller.h"
-#include "engine/poller/queue_pair_entry.h"
+#include "engine/poller/poller_qp.h"
 #include "tests/unit/qp/refused_memory.h"
 #include "virtual_pair.h"
 
@@ -19,7 +19,7 @@ class FirstUse : public testing::Test {
   }
 
   static bool is_used(const Side& side) {
-    return static_cast<QueuePairEntry&>(side.queue_pair()).queue_pair.used() != nullptr;
+    return static_cast<PollerQp&>(side.queue_pair()).queue_pair.used() != nullptr;
   }
 
   VirtualPair pair;

@@ -128,7 +128,7 @@ TEST_P(HandOff, BringsPacketsToThePollerThatOwnsTheirQueuePair) {
     lefts[i]->post_write(*rights[i], 20'000, i);
   }
   std::set<Poller*> owners;
-  for (const auto& side : rights) owners.insert(&static_cast<QueuePairEntry&>(side->queue_pair()).poller());
+  for (const auto& side : rights) owners.insert(&static_cast<PollerQp&>(side->queue_pair()).poller());
   EXPECT_EQ(owners.size(), 2u);
 
   std::vector<bool> done(kPairs);
@@ -156,18 +156,18 @@ TEST(Poller, KeepsQueuePairsWithOneCompletionQueueTogether) {
   auto completions = pair.left->create_completion_queue({.depth = 16});
   const DomainId domain = *pair.left->allocate_domain();
   std::set<Poller*> owners;
-  std::vector<QueuePairHandle*> queue_pairs;
+  std::vector<QpSlot*> queue_pairs;
   for (int i = 0; i < 6; ++i) {
     queue_pairs.push_back(*pair.left->create_queue_pair({.domain = domain,
                                                          .send_depth = 4,
                                                          .receive_depth = 4,
                                                          .send_completions = completions.get(),
                                                          .receive_completions = completions.get()}));
-    owners.insert(&static_cast<QueuePairEntry*>(queue_pairs.back())->poller());
+    owners.insert(&static_cast<PollerQp*>(queue_pairs.back())->poller());
   }
   EXPECT_EQ(owners.size(), 1u);
   EXPECT_EQ(std::popcount(completions->lanes_used()), 1);
-  for (QueuePairHandle* queue_pair : queue_pairs) pair.left->destroy_queue_pair(*queue_pair);
+  for (QpSlot* queue_pair : queue_pairs) pair.left->destroy_queue_pair(*queue_pair);
 }
 
 TEST(Poller, LoopsFramesToItsOwnAddress) {

@@ -14,7 +14,7 @@
 namespace uroce::engine {
 namespace {
 
-QueuePairEntry& entry_of(const Side& side) { return static_cast<QueuePairEntry&>(side.queue_pair()); }
+PollerQp& entry_of(const Side& side) { return static_cast<PollerQp&>(side.queue_pair()); }
 
 /// A pair of queue pairs, the right one of which gets its packets at another poller than its own.
 class Crossed {
@@ -201,14 +201,14 @@ TEST(QueuePairMoves, WhatItOwesIsSentWhenPollersClose) {
   ASSERT_NE(crossed.left, nullptr);
   DeviceState& right = *crossed.pair.right_state;
   Poller& other = *right.pollers[1 - crossed.home->index()];
-  QueuePairEntry& entry = entry_of(*crossed.right);
+  PollerQp& entry = entry_of(*crossed.right);
   // A program that replies at once, so that the ACK waits for its reply.
   for (int i = 0; i < 1000 && !crossed.asked(); ++i) {
     crossed.left->post_write(*crossed.right, Crossed::kBytes, ++crossed.posted);
     crossed.pair.turn(*crossed.pair.left_state);
     other.turn(VirtualPair::now());
     crossed.home->application_turn(VirtualPair::now(), nullptr);
-    if (i < 100) entry.strays.forget();
+    if (i < 100) entry.rss_mismatch.forget();
     if (crossed.asked()) break;
     crossed.publish_write_of_right();
     crossed.home->application_turn(VirtualPair::now(), &entry);
@@ -255,14 +255,14 @@ TEST(QueuePairMoves, ADestroyedOneIsNotLookedAt) {
   }
   Bare of_first;
   Bare of_second;
-  const auto make = [](std::optional<QueuePairEntry>& memory, Bare& of, uint16_t poller) {
+  const auto make = [](std::optional<PollerQp>& memory, Bare& of, uint16_t poller) {
     return &memory.emplace(of.options(), queue::SendQueue::Ring({.depth = 4}),
                            queue::ReceiveQueue::Ring({.depth = 4}), std::span<Poller* const>{}, poller);
   };
-  std::optional<QueuePairEntry> memory;
-  std::optional<QueuePairEntry> alike;
-  std::optional<QueuePairEntry> second;
-  QueuePairEntry* const destroyed = make(memory, of_first, 1);
+  std::optional<PollerQp> memory;
+  std::optional<PollerQp> alike;
+  std::optional<PollerQp> second;
+  PollerQp* const destroyed = make(memory, of_first, 1);
   moves[2].begin_coming(*destroyed);
   make(alike, of_first, 0);
   EXPECT_FALSE(moves[2].may_come(*alike)) << "a completion queue has one that comes at a time";
@@ -332,7 +332,7 @@ TEST(QueuePairMoves, ItsTimersKeepTheirTime) {
             0);
   crossed.right->post_send(100);
   crossed.pair.settle();
-  const QueuePairEntry& entry = entry_of(*crossed.right);
+  const PollerQp& entry = entry_of(*crossed.right);
   const Duration before = entry.queue_pair.used()->deadline() - clock_of(*crossed.home);
   ASSERT_GT(before, milliseconds(100));
   const Instant began = VirtualPair::now();
@@ -355,8 +355,8 @@ TEST(QueuePairMoves, OfAThreadDomainItStays) {
                                  .send_completions = completions.get(),
                                  .receive_completions = completions.get()};
   const auto may_follow = [&](const QueuePairOptions& with) {
-    QueuePairHandle* const made = *pair.right->create_queue_pair(with);
-    const bool may = static_cast<QueuePairEntry*>(made)->may_follow;
+    QpSlot* const made = *pair.right->create_queue_pair(with);
+    const bool may = static_cast<PollerQp*>(made)->may_follow;
     pair.right->destroy_queue_pair(*made);
     return may;
   };

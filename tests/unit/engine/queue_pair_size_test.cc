@@ -5,20 +5,20 @@
 #include <memory>
 
 #include "base/tables/pooled.h"
-#include "engine/poller/queue_pair_entry.h"
+#include "engine/poller/poller_qp.h"
 #include "verbs/calls/objects.h"
 
 namespace uroce::engine {
 namespace {
 
-std::unique_ptr<QueuePairEntry> make_entry(qp::Type type = qp::Type::kRc) {
-  return std::make_unique<QueuePairEntry>(
-      qp::QueuePairOptions{.type = type, .number = {2}}, queue::SendQueue::Ring({.depth = 4}),
-      queue::ReceiveQueue::Ring({.depth = 4}), std::span<Poller* const>(), 0);
+std::unique_ptr<PollerQp> make_entry(qp::Type type = qp::Type::kRc) {
+  return std::make_unique<PollerQp>(qp::QueuePairOptions{.type = type, .number = {2}},
+                                    queue::SendQueue::Ring({.depth = 4}),
+                                    queue::ReceiveQueue::Ring({.depth = 4}), std::span<Poller* const>(), 0);
 }
 
 TEST(QueuePairSize, UnusedItIsAPieceOf640Bytes) {
-  EXPECT_LE(sizeof(QueuePairEntry), 640u) << "with more, the pool takes 768";
+  EXPECT_LE(sizeof(PollerQp), 640u) << "with more, the pool takes 768";
 }
 
 TEST(QueuePairSize, UsedItHasAnotherOf1024Bytes) {
@@ -32,7 +32,7 @@ TEST(QueuePairSize, WhatAProgramHoldsIsAPieceOf256Bytes) {
 
 TEST(QueuePairSize, LinesOfThePostingThreadsAreNobodyElses) {
   constexpr uintptr_t kLine = PooledMemory::kAlignment;
-  const std::unique_ptr<QueuePairEntry> entry = make_entry();
+  const std::unique_ptr<PollerQp> entry = make_entry();
   const auto begin = reinterpret_cast<uintptr_t>(entry.get());
   ASSERT_EQ(begin % kLine, 0u);
   const auto of_posting = [](const auto& queue) {
@@ -42,7 +42,7 @@ TEST(QueuePairSize, LinesOfThePostingThreadsAreNobodyElses) {
     EXPECT_EQ(line % kLine, 0u);
   const auto line_of = [](const auto& member) { return reinterpret_cast<uintptr_t>(&member) / kLine; };
   // What the poller writes begins behind.
-  EXPECT_GT(line_of(entry->strays), of_posting(entry->send_queue) / kLine);
+  EXPECT_GT(line_of(entry->rss_mismatch), of_posting(entry->send_queue) / kLine);
   EXPECT_GT(line_of(entry->early_requests), of_posting(entry->receive_queue) / kLine);
   EXPECT_LT(line_of(entry->frame_bytes), of_posting(entry->send_queue) / kLine);
 }

@@ -21,16 +21,16 @@ class Sending : public testing::Test {
  protected:
   Sending() {
     for (uint32_t number = 2; number < 12; ++number) {
-      entries.push_back(std::make_unique<QueuePairEntry>(
-          qp::QueuePairOptions{.type = qp::Type::kRc, .number = {number}},
-          queue::SendQueue::Ring({.depth = 4}), queue::ReceiveQueue::Ring({.depth = 4}),
-          std::span<Poller* const>(), 0));
+      entries.push_back(
+          std::make_unique<PollerQp>(qp::QueuePairOptions{.type = qp::Type::kRc, .number = {number}},
+                                     queue::SendQueue::Ring({.depth = 4}),
+                                     queue::ReceiveQueue::Ring({.depth = 4}), std::span<Poller* const>(), 0));
     }
   }
 
-  QueuePairEntry& at(size_t index) { return *entries[index]; }
+  PollerQp& at(size_t index) { return *entries[index]; }
   /// Which one it is.
-  std::optional<size_t> index_of(const QueuePairEntry* entry) {
+  std::optional<size_t> index_of(const PollerQp* entry) {
     for (size_t i = 0; i < entries.size(); ++i) {
       if (entries[i].get() == entry) return i;
     }
@@ -40,17 +40,17 @@ class Sending : public testing::Test {
     for (const size_t index : indexes) scheduler.has_work(at(index));
   }
   /// Who has a part in a round, in order.
-  std::vector<size_t> round(const QueuePairEntry* posted = nullptr) {
+  std::vector<size_t> round(const PollerQp* posted = nullptr) {
     std::vector<size_t> order;
     frames.clear();
     SendScheduler::Round round = scheduler.begin_round();
-    while (const QueuePairEntry* const entry = scheduler.next(round, posted)) {
+    while (const PollerQp* const entry = scheduler.next(round, posted)) {
       order.push_back(*index_of(entry));
       frames.push_back(round.frames);
     }
     return order;
   }
-  void send(QueuePairEntry& entry, size_t count, uint32_t bytes, bool more) {
+  void send(PollerQp& entry, size_t count, uint32_t bytes, bool more) {
     scheduler.sent(entry, {.now = now,
                            .frames = count,
                            .bytes = static_cast<uint32_t>(count * bytes),
@@ -72,7 +72,7 @@ class Sending : public testing::Test {
   void run(std::span<Flow> flows) {
     for (const Flow& flow : flows) add({flow.index});
     SendScheduler::Round round = scheduler.begin_round();
-    while (QueuePairEntry* const entry = scheduler.next(round, nullptr)) {
+    while (PollerQp* const entry = scheduler.next(round, nullptr)) {
       const auto flow = std::ranges::find(flows, *index_of(entry), &Flow::index);
       ASSERT_NE(flow, flows.end());
       const bool more = flow->only == 0 || flow->only > round.frames;
@@ -93,7 +93,7 @@ class Sending : public testing::Test {
   }
 
   Instant now{1'000'000'000};
-  std::vector<std::unique_ptr<QueuePairEntry>> entries;
+  std::vector<std::unique_ptr<PollerQp>> entries;
   SendScheduler scheduler{false};
   std::vector<uint32_t> frames;  // in the last round
 };
@@ -113,7 +113,7 @@ TEST_F(Sending, ThoseWithWorkTakeTurns) {
 TEST_F(Sending, OneThatHasMoreComesLast) {
   add({0, 1});
   SendScheduler::Round round = scheduler.begin_round();
-  QueuePairEntry* const first = scheduler.next(round, nullptr);
+  PollerQp* const first = scheduler.next(round, nullptr);
   EXPECT_EQ(round.frames, SendScheduler::kFrames);
   add({2, 0});
   EXPECT_EQ(first, &at(0));
@@ -252,7 +252,7 @@ TEST_F(Sending, ShortMessagesWithoutLongOnesAreNoMixture) {
 TEST_F(Sending, AcknowledgementsAndPartsOfMessagesAreNoShortMessages) {
   send_long(0);
   for (uint32_t i = 0; i < 10 * SendScheduler::kShortMessages; ++i) {
-    QueuePairEntry& entry = at(1 + i % 2);
+    PollerQp& entry = at(1 + i % 2);
     scheduler.sent(entry, {.now = now, .frames = 1, .bytes = kShortBytes, .frame_bytes = kShortBytes});
     send(entry, 1, kShortBytes, true);
     send(entry, SendScheduler::kShortFrames + 1, kShortBytes, false);

@@ -6,7 +6,7 @@
 
 #include "bring_up.h"
 #include "drivers/registry.h"
-#include "engine/poller/general_services.h"
+#include "engine/poller/gsi.h"
 #include "tests/support/shared_port.h"
 #include "tests/unit/net/outbox.h"
 #include "virtual_pair.h"
@@ -57,7 +57,7 @@ class Shared : public ::testing::Test {
   template <typename Function>
   void manage(Function function) {
     EXPECT_EQ(pair->left->manage(user,
-                                 [&](GeneralServices& services, Instant) {
+                                 [&](Gsi& services, Instant) {
                                    user.agent = &services.agent();
                                    function(services.agent());
                                  }),
@@ -74,7 +74,7 @@ class Shared : public ::testing::Test {
     return *id;
   }
   /// A queue pair that can be a member of groups.
-  QueuePairHandle& make_member() {
+  QpSlot& make_member() {
     if (completions == nullptr) {
       completions = pair->left->create_completion_queue({.depth = 16});
       domain = *pair->left->allocate_domain();
@@ -118,22 +118,22 @@ TEST_F(Shared, FramesOfAnotherProgramThanThePeer_ExpectThemDropped) {
   completions = pair->left->create_completion_queue({.depth = 16});
   domain = *pair->left->allocate_domain();
   const auto make = [&](const FarPeer& peer) {
-    QueuePairHandle& made = **pair->left->create_queue_pair({.type = qp::Type::kRc,
-                                                             .domain = domain,
-                                                             .send_depth = 4,
-                                                             .receive_depth = 4,
-                                                             .send_completions = completions.get(),
-                                                             .receive_completions = completions.get()});
+    QpSlot& made = **pair->left->create_queue_pair({.type = qp::Type::kRc,
+                                                    .domain = domain,
+                                                    .send_depth = 4,
+                                                    .receive_depth = 4,
+                                                    .send_completions = completions.get(),
+                                                    .receive_completions = completions.get()});
     EXPECT_EQ(bring_up(*pair->left, made, qp::Type::kRc, peer), 0);
     return &made;
   };
   constexpr QpNumber kPeer{FakeHost::kOtherNumbers.first + 5};
-  QueuePairHandle* const ours_to_program = make({.address = ours(), .number = kPeer});
-  QueuePairHandle* const ours_to_host = make({.address = others(), .number = kPeer});
-  QueuePairHandle* const ours_to_self = make({.address = ours(), .number = ours_to_host->number});
+  QpSlot* const ours_to_program = make({.address = ours(), .number = kPeer});
+  QpSlot* const ours_to_host = make({.address = others(), .number = kPeer});
+  QpSlot* const ours_to_self = make({.address = ours(), .number = ours_to_host->number});
   auto& queue = static_cast<SharedPort&>(*pair->left_state->port).queue(0);
   /// How many of them were dropped for their sender: 0 or 1.
-  const auto drops = [&](const QueuePairHandle& to, const Gid& from, BlockCode sender) {
+  const auto drops = [&](const QpSlot& to, const Gid& from, BlockCode sender) {
     const uint64_t before = pair->counter(*pair->left_state, Counter::kDropWrongPeer);
     const wire::Path path{.source_mac = pair->left->mac(),
                           .destination_mac = pair->left->mac(),
@@ -170,7 +170,7 @@ TEST_F(Shared, FramesOfAnotherProgramThanThePeer_ExpectThemDropped) {
       bring_up(*pair->left, *ours_to_program, qp::Type::kRc, {.address = ours(), .number = {0x40'0007}}), 0);
   EXPECT_EQ(drops(*ours_to_program, ours(), peers), 1u);
   EXPECT_EQ(drops(*ours_to_program, ours(), anothers), 0u);
-  for (QueuePairHandle* const made : {ours_to_program, ours_to_host, ours_to_self})
+  for (QpSlot* const made : {ours_to_program, ours_to_host, ours_to_self})
     pair->left->destroy_queue_pair(*made);
 }
 
@@ -213,12 +213,12 @@ TEST_F(Shared, Datagrams_ExpectThoseToOurAddressesOnTheHostAndEachWithAnIcrc) {
                         {true, ours(), false, true},
                         {true, others(), false, false}};
   for (const Sent& sent : table) {
-    GeneralServices services({.mac = pair->left->mac(),
-                              .addresses = pair->left_state->addresses,
-                              .links = pair->left_state->links,
-                              .shared = sent.shared,
-                              .agent = {.connections_max = 4}},
-                             user);
+    Gsi services({.mac = pair->left->mac(),
+                  .addresses = pair->left_state->addresses,
+                  .links = pair->left_state->links,
+                  .shared = sent.shared,
+                  .agent = {.connections_max = 4}},
+                 user);
     testing::Outbox outbox;
     // What a frame before this one said does not stay.
     port::TxFrame* const next = outbox.batch().next();
@@ -239,8 +239,8 @@ TEST_F(Shared, Datagrams_ExpectThoseToOurAddressesOnTheHostAndEachWithAnIcrc) {
 
 TEST_F(Shared, MembersOfAGroup_ExpectItJoinedWithTheFirstAndLeftWithTheLast) {
   const Gid group = Gid::from_ipv4({224, 0, 0, 5});
-  QueuePairHandle& one = make_member();
-  QueuePairHandle& two = make_member();
+  QpSlot& one = make_member();
+  QpSlot& two = make_member();
   EXPECT_EQ(pair->left->attach_group(one, group), 0);
   EXPECT_EQ(pair->left->attach_group(one, group), 0);
   EXPECT_EQ(pair->left->attach_group(two, group), 0);
@@ -254,13 +254,13 @@ TEST_F(Shared, MembersOfAGroup_ExpectItJoinedWithTheFirstAndLeftWithTheLast) {
   // Queue pairs that are destroyed with their process's context are members no more.
   EXPECT_EQ(pair->left->attach_group(two, group), 0);
   EXPECT_EQ(joined(group), 1);
-  pair->left->destroy_queue_pairs([](const QueuePairHandle&) { return true; });
+  pair->left->destroy_queue_pairs([](const QpSlot&) { return true; });
   EXPECT_EQ(joined(group), 0);
 }
 
 TEST_F(Shared, ServiceThatRefusesAGroup_ExpectItsErrorAndNoMember) {
   const Gid group = Gid::from_ipv4({224, 0, 0, 5});
-  QueuePairHandle& one = make_member();
+  QpSlot& one = make_member();
   host.fail(ENETDOWN);
   EXPECT_EQ(pair->left->attach_group(one, group), ENETDOWN);
   EXPECT_FALSE(pair->left->in_groups(one));

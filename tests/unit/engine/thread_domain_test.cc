@@ -19,15 +19,15 @@ struct ThreadDomains : ::testing::Test {
     options.send_completions = options.receive_completions = options.send_completions != nullptr
                                                                  ? options.send_completions
                                                                  : queues.emplace_back(new_queue()).get();
-    const Result<QueuePairHandle*> made = device.create_queue_pair(options);
+    const Result<QpSlot*> made = device.create_queue_pair(options);
     EXPECT_TRUE(made) << made.error().message;
     if (!made) return UINT16_MAX;
     queue_pairs.push_back(*made);
-    return static_cast<QueuePairEntry&>(**made).poller_index();
+    return static_cast<PollerQp&>(**made).poller_index();
   }
   std::unique_ptr<queue::CompletionQueue> new_queue() { return device.create_completion_queue({.depth = 4}); }
   ~ThreadDomains() override {
-    for (QueuePairHandle* queue_pair : queue_pairs) device.destroy_queue_pair(*queue_pair);
+    for (QpSlot* queue_pair : queue_pairs) device.destroy_queue_pair(*queue_pair);
     for (const auto& queue : queues) device.retire_completion_queue(*queue);
   }
 
@@ -35,7 +35,7 @@ struct ThreadDomains : ::testing::Test {
   Device& device = *pair.left;
   const DomainId domain = *device.allocate_domain();
   std::vector<std::unique_ptr<queue::CompletionQueue>> queues;
-  std::vector<QueuePairHandle*> queue_pairs;
+  std::vector<QpSlot*> queue_pairs;
 };
 
 TEST_F(ThreadDomains, EachBindsItsQueuePairsToOnePoller) {

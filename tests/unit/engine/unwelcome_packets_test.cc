@@ -9,7 +9,7 @@
 #include "base/counters/counter_texts.h"
 #include "bring_up.h"
 #include "engine/poller/poller.h"
-#include "engine/poller/queue_pair_entry.h"
+#include "engine/poller/poller_qp.h"
 #include "faults/rule.h"
 #include "net/derived_mac.h"
 #include "virtual_pair.h"
@@ -48,31 +48,31 @@ class UnwelcomePackets : public testing::TestWithParam<Type> {
   }
 
   /// In RESET.
-  QueuePairEntry& make(Type type, SharedReceives* shared = nullptr) {
+  PollerQp& make(Type type, SharedReceives* shared = nullptr) {
     QueuePairOptions options{.type = type, .domain = owner.domain(), .send_depth = 4};
     options.send_completions = options.receive_completions = &owner.completions();
     if (shared == nullptr) options.receive_depth = 4;
     options.shared_receives = shared;
     if (type == Type::kXrcReceive) options = {.type = type, .xrc_domain = domain_.get()};
-    made_.push_back(static_cast<QueuePairEntry*>(*pair.right->create_queue_pair(options)));
+    made_.push_back(static_cast<PollerQp*>(*pair.right->create_queue_pair(options)));
     return *made_.back();
   }
   void end_queue_pairs() {
-    for (QueuePairEntry* const made : std::exchange(made_, {})) pair.right->destroy_queue_pair(*made);
+    for (PollerQp* const made : std::exchange(made_, {})) pair.right->destroy_queue_pair(*made);
   }
   /// From RESET; its peer is the left device.
-  void bring_up(QueuePairEntry& entry, State to) {
+  void bring_up(PollerQp& entry, State to) {
     const FarPeer peer{pair.left->gids().at(1), QpNumber{0x77}, kFirstPsn, kQkey};
     ASSERT_EQ(engine::bring_up(*pair.right, entry, entry.queue_pair.type(), peer, to), 0);
   }
-  QueuePairEntry& make_up(State to = State::kRts) {
-    QueuePairEntry& entry = make(GetParam());
+  PollerQp& make_up(State to = State::kRts) {
+    PollerQp& entry = make(GetParam());
     bring_up(entry, to);
     post_receive(entry, kReceiveBytes);
     return entry;
   }
   /// An XRC target has none.
-  void post_receive(QueuePairEntry& entry, uint32_t bytes) {
+  void post_receive(PollerQp& entry, uint32_t bytes) {
     queue::ReceiveRequest* const request = entry.receive_queue.reserve();
     if (request == nullptr) return;
     request->length = bytes;
@@ -82,7 +82,7 @@ class UnwelcomePackets : public testing::TestWithParam<Type> {
   }
 
   /// A packet that the queue pair receives.
-  [[nodiscard]] Sent welcome(const QueuePairEntry& entry) const {
+  [[nodiscard]] Sent welcome(const PollerQp& entry) const {
     Sent sent;
     sent.path.source_mac = VirtualPair::mac(0);
     sent.path.destination_mac = VirtualPair::mac(1);
@@ -106,12 +106,10 @@ class UnwelcomePackets : public testing::TestWithParam<Type> {
     pair.turn(*pair.right_state);
   }
   [[nodiscard]] uint64_t counted(Counter counter) const { return pair.counter(*pair.right_state, counter); }
-  [[nodiscard]] static bool is_used(const QueuePairEntry& entry) {
-    return entry.queue_pair.used() != nullptr;
-  }
+  [[nodiscard]] static bool is_used(const PollerQp& entry) { return entry.queue_pair.used() != nullptr; }
 
   /// By one that is not in use, and then by the same one in use.
-  void expect_dropped(QueuePairEntry& entry, const Sent& sent, Counter reason) {
+  void expect_dropped(PollerQp& entry, const Sent& sent, Counter reason) {
     const uint64_t before = counted(reason);
     send(sent);
     EXPECT_EQ(counted(reason), before + 1) << texts_of(reason).label;
@@ -123,7 +121,7 @@ class UnwelcomePackets : public testing::TestWithParam<Type> {
   using Change = std::function<void(Sent&)>;
   /// What receives a welcome packet drops it with that change.
   void expect_dropped(const Change& change, Counter reason, State state = State::kRts) {
-    QueuePairEntry& entry = make_up(state);
+    PollerQp& entry = make_up(state);
     Sent sent = welcome(entry);
     change(sent);
     expect_dropped(entry, sent, reason);
@@ -131,7 +129,7 @@ class UnwelcomePackets : public testing::TestWithParam<Type> {
 
   /// What receives a welcome packet receives it with that change, too.
   void expect_use(const Change& change) {
-    QueuePairEntry& entry = make_up();
+    PollerQp& entry = make_up();
     Sent sent = welcome(entry);
     change(sent);
     send(sent);
@@ -145,12 +143,12 @@ class UnwelcomePackets : public testing::TestWithParam<Type> {
 
  private:
   std::unique_ptr<XrcDomain> domain_;
-  std::vector<QueuePairEntry*> made_;
+  std::vector<PollerQp*> made_;
 };
 
 TEST_P(UnwelcomePackets, None_ExpectUse) {
   for (const State state : {State::kRtr, State::kRts}) {
-    QueuePairEntry& entry = make_up(state);
+    PollerQp& entry = make_up(state);
     send(welcome(entry));
     EXPECT_TRUE(is_used(entry));
   }
@@ -158,7 +156,7 @@ TEST_P(UnwelcomePackets, None_ExpectUse) {
 
 TEST_P(UnwelcomePackets, StatesThatDoNotReceive_ExpectDropsOfUnused) {
   for (const State state : {State::kReset, State::kInit}) {
-    QueuePairEntry& entry = make(GetParam());
+    PollerQp& entry = make(GetParam());
     bring_up(entry, state);
     expect_dropped(entry, welcome(entry), Counter::kDropQpState);
   }
@@ -210,7 +208,7 @@ TEST_P(UnwelcomePackets, CnpsThatCountForNothing_ExpectDropsOfUnused) {
 TEST_P(UnwelcomePackets, ThatAFaultRefuses_ExpectDropsOfUnused) {
   ASSERT_TRUE(pair.right->add_fault({1, *faults::parse_rule("nak=rnr:100%")}));
   expect_dropped([](Sent& sent) { sent.headers.bth.partition_key = 0x8001; }, Counter::kDropPartitionKey);
-  QueuePairEntry& entry = make_up();
+  PollerQp& entry = make_up();
   send(welcome(entry));
   EXPECT_TRUE(is_used(entry));
   EXPECT_EQ(counted(Counter::kRnrNakSent), qp::is_reliable(GetParam()) ? 1u : 0u);
@@ -244,7 +242,7 @@ TEST_P(UnwelcomeDatagrams, WithAnotherQkey_ExpectDropsOfUnused) {
 
 TEST_P(UnwelcomeDatagrams, LongerThanTheReceive_ExpectDropsOfUnused) {
   expect_dropped([](Sent& sent) { sent.payload = kReceiveBytes - kHeaderBytes + 1; }, Counter::kDropTooLong);
-  QueuePairEntry& entry = make_up();
+  PollerQp& entry = make_up();
   Sent sent = welcome(entry);
   sent.payload = kReceiveBytes - kHeaderBytes;
   send(sent);
@@ -253,7 +251,7 @@ TEST_P(UnwelcomeDatagrams, LongerThanTheReceive_ExpectDropsOfUnused) {
 }
 
 TEST_P(UnwelcomeDatagrams, WithoutAReceive_ExpectDropsOfUnused) {
-  QueuePairEntry& entry = make(Type::kUd);
+  PollerQp& entry = make(Type::kUd);
   bring_up(entry, State::kRtr);
   expect_dropped(entry, welcome(entry), Counter::kDropNoReceive);
 }
@@ -261,7 +259,7 @@ TEST_P(UnwelcomeDatagrams, WithoutAReceive_ExpectDropsOfUnused) {
 TEST_P(UnwelcomeDatagrams, WithoutASharedReceive_ExpectDropsOfUnused) {
   auto shared =
       std::move(*pair.right->create_shared_receives({.domain = owner.domain(), .queue = {.depth = 4}}));
-  QueuePairEntry& entry = make(Type::kUd, shared.get());
+  PollerQp& entry = make(Type::kUd, shared.get());
   bring_up(entry, State::kRtr);
   expect_dropped(entry, welcome(entry), Counter::kDropNoReceive);
   end_queue_pairs();
@@ -270,8 +268,8 @@ TEST_P(UnwelcomeDatagrams, WithoutASharedReceive_ExpectDropsOfUnused) {
 
 TEST_P(UnwelcomeDatagrams, ToAGroup_ExpectDropsOfUnusedMembers) {
   const Gid group = Gid::from_ipv4({224, 0, 0, 5});
-  QueuePairEntry* const members[] = {&make_up(), &make_up()};
-  for (QueuePairEntry* const member : members) ASSERT_EQ(pair.right->attach_group(*member, group), 0);
+  PollerQp* const members[] = {&make_up(), &make_up()};
+  for (PollerQp* const member : members) ASSERT_EQ(pair.right->attach_group(*member, group), 0);
   Sent sent = welcome(*members[0]);
   sent.path.destination = group;
   sent.path.destination_mac = net::multicast_mac(group);
@@ -279,10 +277,10 @@ TEST_P(UnwelcomeDatagrams, ToAGroup_ExpectDropsOfUnusedMembers) {
   ++sent.headers.deth.qkey;
   send(sent);
   EXPECT_EQ(counted(Counter::kDropQkey), 2u);
-  for (QueuePairEntry* const member : members) EXPECT_FALSE(is_used(*member));
+  for (PollerQp* const member : members) EXPECT_FALSE(is_used(*member));
   --sent.headers.deth.qkey;
   send(sent);
-  for (QueuePairEntry* const member : members) {
+  for (PollerQp* const member : members) {
     EXPECT_TRUE(is_used(*member));
     EXPECT_TRUE(owner.look());
     EXPECT_EQ(pair.right->detach_group(*member, group), 0);

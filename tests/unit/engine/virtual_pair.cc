@@ -32,7 +32,7 @@ std::shared_ptr<Device> make_device(DeviceState*& state, const DeviceConfigurati
       .port = std::move(port),
       .lcores = std::vector<uint32_t>(configuration.pollers_per_device, kNoLcore),
       .copy_engines = std::move(engines),
-      .authority = shared != nullptr ? std::make_unique<SharedNetwork>(*shared) : nullptr,
+      .address_provider = shared != nullptr ? std::make_unique<SharedNetwork>(*shared) : nullptr,
       .numbers = shared != nullptr ? std::optional(shared->numbers()) : std::nullopt,
       .first_queue_pair = shared != nullptr ? shared->numbers().first : QueuePairTable::kFirstMin,
       .clock = &VirtualPair::now});

@@ -9,8 +9,8 @@
 #include <thread>
 
 #include "connected_pair.h"
+#include "engine/device/debug_commands.h"
 #include "engine/device/statistics.h"
-#include "engine/device/tool_orders.h"
 #include "host/orders_format.h"
 #include "host/process_memory.h"
 #include "host/statistics_format.h"
@@ -68,7 +68,7 @@ TEST(WithoutTools, NothingIsSaidOfItWhereOnlyErrorsAre) {
 /// Pollers need threads, too, so the devices are there already.
 TEST(WithoutTools, NoOrdersAreTakenWhereThereIsNoThread) {
   Loopback both;
-  ToolOrders& orders = ToolOrders::of_process();
+  DebugCommands& orders = DebugCommands::of_process();
   for (const auto& device : both.devices) orders.remove(*device);
   ASSERT_EQ(shown(host::kOrdersName), 0);
   where_refused({SYS_clone, SYS_clone3}, EAGAIN, [&] {

@@ -21,11 +21,11 @@ class Listener final : public host::SharedDeviceListener {
  public:
   explicit Listener(const host::SharedDevice& device) : device_(device) {}
 
-  void resolved(const host::Station& station, const Gid& hop, MacAddress mac) override {
-    note("resolved " + text_of(station) + " by " + last(hop) + " at " + last(mac));
+  void resolved(const host::Neighbour& neighbour, const Gid& hop, MacAddress mac) override {
+    note("resolved " + text_of(neighbour) + " by " + last(hop) + " at " + last(mac));
   }
-  void resolution_failed(const host::Station& station, int error) override {
-    note("failed " + text_of(station) + (error == EHOSTUNREACH ? ": no way" : ": no answer"));
+  void resolution_failed(const host::Neighbour& neighbour, int error) override {
+    note("failed " + text_of(neighbour) + (error == EHOSTUNREACH ? ": no way" : ": no answer"));
   }
   void forget_neighbours(std::optional<Gid> hop, std::optional<MacAddress> mac) override {
     note("forget " + (hop ? last(*hop) : "all") + (mac ? " unless at " + last(*mac) : ""));
@@ -60,8 +60,8 @@ class Listener final : public host::SharedDeviceListener {
   static std::string last(const Address& address) {
     return std::to_string(address.bytes.back());
   }
-  static std::string text_of(const host::Station& station) {
-    return last(station.address) + (station.vlan != 0 ? "@" + std::to_string(station.vlan) : "");
+  static std::string text_of(const host::Neighbour& neighbour) {
+    return last(neighbour.address) + (neighbour.vlan != 0 ? "@" + std::to_string(neighbour.vlan) : "");
   }
   void note(std::string line) {
     const std::lock_guard guard(mutex_);

@@ -44,8 +44,7 @@ class PciDevice : public ::testing::Test {
   }
 
   testing::TemporaryFolder folder;
-  PciSurroundings folders{.devices = fs::path(folder.path()) / "devices",
-                          .files = fs::path(folder.path()) / "dev"};
+  PciPaths folders{.devices = fs::path(folder.path()) / "devices", .files = fs::path(folder.path()) / "dev"};
 };
 
 TEST(PciAddress, IsThatOfADeviceWhateverItsArguments) {

@@ -50,7 +50,7 @@ TEST_F(AckRequest, WhoIsWaitedForAsks) {
 
 TEST_F(AckRequest, AQueuePairThatSignalsAllAsksForAll) {
   options.signal_all = true;
-  queue_pair = std::make_unique<LazyQueuePair>(options);
+  queue_pair = std::make_unique<QueuePairStorage>(options);
   bring_up();
   for (int i = 0; i < 2; ++i) post_unsignaled(SendOperation::kWrite);
   EXPECT_EQ(asked(), Asked({true, true}));

@@ -42,7 +42,7 @@ TEST_F(Congestion, TheBytesOfACnp) {
 
 TEST_F(Congestion, AnIntervalOfZero_ExpectNoCnp) {
   transport.congestion.cnp_interval_us = 0;
-  queue_pair = std::make_unique<LazyQueuePair>(options);
+  queue_pair = std::make_unique<QueuePairStorage>(options);
   bring_up_with_marks();
   receive_write(Operation::kWriteOnly, 5000, 0, 1, pattern(1));
   EXPECT_EQ(pump().size(), 1u) << "the ACK";
@@ -54,7 +54,7 @@ class RateOfDcqcn : public QueuePairTest {
  protected:
   RateOfDcqcn() {
     transport.congestion = {.control = CongestionControl::kDcqcn, .parameters = {{"line_mbps", 16'000}}};
-    queue_pair = std::make_unique<LazyQueuePair>(options);
+    queue_pair = std::make_unique<QueuePairStorage>(options);
   }
 
   void receive_cnp() {
@@ -126,10 +126,10 @@ TEST_F(RateOfDcqcn, TheSpeedOfThePortIsThatOfTheLineUnlessOneIsConfigured) {
   };
   turn.line_mbps = 8000;
   transport.congestion.parameters = {};
-  queue_pair = std::make_unique<LazyQueuePair>(options);
+  queue_pair = std::make_unique<QueuePairStorage>(options);
   EXPECT_EQ(wait_for_second(), 2);
   transport.congestion.parameters = {{"line_mbps", 16'000}};
-  queue_pair = std::make_unique<LazyQueuePair>(options);
+  queue_pair = std::make_unique<QueuePairStorage>(options);
   EXPECT_EQ(wait_for_second(), 1);
 }
 
@@ -177,7 +177,7 @@ TEST_F(RateOfDcqcn, AnotherLifeOfTheQueuePairBeginsWithoutALimit) {
 
 TEST_F(Congestion, UnderSwiftAWindowIsUnderWayThatRoundTripsMake) {
   transport.congestion = {.control = CongestionControl::kSwift};
-  queue_pair = std::make_unique<LazyQueuePair>(options);
+  queue_pair = std::make_unique<QueuePairStorage>(options);
   bring_up();
   post(queue::SendOperation::kWrite, 64 * kMtu);
   std::vector<Sent> sent = pump();
@@ -200,7 +200,7 @@ TEST_F(Congestion, UnderSwiftAWindowIsUnderWayThatRoundTripsMake) {
 /// Each part is a message to the peer, and it says how many more it can take.
 TEST_F(Congestion, UnderSwiftAReadIsAskedForInShortParts) {
   transport.congestion = {.control = CongestionControl::kSwift};
-  queue_pair = std::make_unique<LazyQueuePair>(options);
+  queue_pair = std::make_unique<QueuePairStorage>(options);
   attributes.max_rd_atomic = 16;
   bring_up();
   post(queue::SendOperation::kRead, 12 * kMtu);
@@ -234,7 +234,7 @@ TEST_F(Congestion, UnderSwiftAReadIsAskedForInShortParts) {
 
 TEST_F(Congestion, UnderSwiftALargeWindowIsAcknowledgedInPart) {
   transport.congestion = {.control = CongestionControl::kSwift};
-  queue_pair = std::make_unique<LazyQueuePair>(options);
+  queue_pair = std::make_unique<QueuePairStorage>(options);
   bring_up();
   post(queue::SendOperation::kWrite, 1000 * kMtu);
   std::vector<Sent> sent;

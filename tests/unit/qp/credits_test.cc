@@ -30,7 +30,7 @@ class Credits : public QueuePairTest {
   Credits() {
     attributes.timeout = 0;
     transport.credits = true;
-    queue_pair = std::make_unique<LazyQueuePair>(options);
+    queue_pair = std::make_unique<QueuePairStorage>(options);
   }
   void receive_credits(uint32_t psn, uint32_t msn, uint8_t code) {
     wire::Headers headers = from_peer(Operation::kAcknowledge, psn);

@@ -170,7 +170,7 @@ INSTANTIATE_TEST_SUITE_P(Used, DroppedDatagram, ::testing::Bool());
 TEST_F(Datagram, MayComeFromASharedReceiveQueue) {
   queue::SharedReceiveQueue shared{{.depth = 2, .domain = {1}}};
   options.shared_receives = &shared;
-  queue_pair = std::make_unique<LazyQueuePair>(options);
+  queue_pair = std::make_unique<QueuePairStorage>(options);
   bring_up();
   queue::ReceiveRequest& request = *shared.reserve();
   request.length = 100;

@@ -97,7 +97,7 @@ class ReplyingWithCredits : public Replying {
  protected:
   ReplyingWithCredits() {
     transport.credits = true;
-    queue_pair = std::make_unique<LazyQueuePair>(options);
+    queue_pair = std::make_unique<QueuePairStorage>(options);
   }
 };
 

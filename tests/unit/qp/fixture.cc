@@ -81,7 +81,7 @@ QueuePairTest::QueuePairTest(Type its_type, uint32_t datagram_mtu)
   options.send_completions = &send_queue_completions;
   options.receive_completions = &receive_queue_completions;
   options.listener = &events;
-  queue_pair = std::make_unique<LazyQueuePair>(options);
+  queue_pair = std::make_unique<QueuePairStorage>(options);
 
   attributes.access = mem::kRemoteWrite | mem::kRemoteRead;
   attributes.path = path_to_peer();
@@ -223,7 +223,7 @@ void QueuePairTest::receive(const wire::Headers& headers, const Bytes& payload) 
   last_taken = receipt != Receipt::kStalled;
   last_early = receipt == Receipt::kEarly;
   // Of what comes early nothing is kept here.
-  if (last_early) queue_pair->lose_early(packet, turn);
+  if (last_early) queue_pair->drop_out_of_order(packet, turn);
   burst.push_back(std::move(frame));
   if (commit_after_receive) {
     commit_placements(turn);
@@ -234,7 +234,7 @@ void QueuePairTest::receive(const wire::Headers& headers, const Bytes& payload) 
 
 /// As its poller does: what it drops while it is not in use does not begin its use.
 Receipt QueuePairTest::show(const wire::Packet& packet) {
-  const LazyQueuePair& lazy = queue_pair.lazy();
+  const QueuePairStorage& lazy = queue_pair.lazy();
   const Counter reason = lazy.used() != nullptr ? Counter::kCount : lazy.reason_to_drop(packet);
   if (reason == Counter::kCount) return queue_pair->receive(packet, turn);
   counters.add(reason);

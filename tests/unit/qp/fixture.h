@@ -13,7 +13,7 @@
 #include "copy/placer.h"
 #include "mem/keys/region_table.h"
 #include "port/tx_batch.h"
-#include "qp/queue_pair/lazy_queue_pair.h"
+#include "qp/queue_pair/queue_pair_storage.h"
 #include "qp/requester/local_operation.h"
 #include "tests/unit/mem/other_poller.h"
 #include "wire/packet.h"
@@ -68,15 +68,15 @@ class RecordedEvents final : public EventListener {
 /// before is restored then.
 class UsedQueuePair {
  public:
-  UsedQueuePair& operator=(std::unique_ptr<LazyQueuePair> made) {
+  UsedQueuePair& operator=(std::unique_ptr<QueuePairStorage> made) {
     lazy_ = std::move(made);
     return *this;
   }
-  [[nodiscard]] LazyQueuePair& lazy() { return *lazy_; }
+  [[nodiscard]] QueuePairStorage& lazy() { return *lazy_; }
   QueuePair* operator->() { return lazy_->use(); }
 
  private:
-  std::unique_ptr<LazyQueuePair> lazy_;
+  std::unique_ptr<QueuePairStorage> lazy_;
 };
 
 /// A queue pair with everything it needs, whose peer is the test: it sends crafted packets and sees what

@@ -14,7 +14,7 @@ class GoBackN : public QueuePairTest {
  protected:
   GoBackN() {
     transport.selective_repeat = false;
-    queue_pair = std::make_unique<LazyQueuePair>(options);
+    queue_pair = std::make_unique<QueuePairStorage>(options);
     bring_up();
   }
   std::vector<uint32_t> pumped() {

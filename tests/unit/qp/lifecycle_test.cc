@@ -89,7 +89,7 @@ TEST_F(Lifecycle, StrangersAreCountedAndIgnored) {
 TEST_F(Lifecycle, ThePartitionIsThatOfTheIndex) {
   constexpr uint16_t kKeys[] = {0xFFFF, 0x0123};
   transport.partition_keys = kKeys;
-  queue_pair = std::make_unique<LazyQueuePair>(options);
+  queue_pair = std::make_unique<QueuePairStorage>(options);
   attributes.pkey_index = 2;
   EXPECT_EQ(modify(State::kInit, kMaskAccessFlags | kMaskPkeyIndex | kMaskPort), EINVAL);
   attributes.pkey_index = 1;
@@ -147,7 +147,7 @@ TEST_F(Lifecycle, MigReqIsThatOfTheDeviceInEveryPacket) {
 
 TEST_F(Lifecycle, TheSourcePortFollowsTheRecipe) {
   transport.source_ports = wire::SourcePorts::kQueuePair;
-  queue_pair = std::make_unique<LazyQueuePair>(options);
+  queue_pair = std::make_unique<QueuePairStorage>(options);
   bring_up();
   post(SendOperation::kSend, 1);
   EXPECT_EQ(pump().at(0).packet.udp_source_port,
@@ -166,13 +166,13 @@ TEST(PartitionKeys, TwoMembersTalkUnlessBothAreLimited) {
 TEST_F(Lifecycle, AnOverrunCompletionQueueBreaksTheConnection) {
   bring_up();
   queue::CompletionQueue tiny({.depth = 1});
-  queue_pair =
-      std::make_unique<LazyQueuePair>(QueuePair::Options{.number = {0x11},
-                                                         .domain = domain,
-                                                         .send_queue = &sends,
-                                                         .receive_queue = &receives,
-                                                         .send_completions = &tiny,
-                                                         .receive_completions = &receive_queue_completions});
+  queue_pair = std::make_unique<QueuePairStorage>(
+      QueuePair::Options{.number = {0x11},
+                         .domain = domain,
+                         .send_queue = &sends,
+                         .receive_queue = &receives,
+                         .send_completions = &tiny,
+                         .receive_completions = &receive_queue_completions});
   bring_up();
   for (int i = 0; i < 3; ++i) post(SendOperation::kSend, 1);
   pump();

@@ -120,7 +120,7 @@ TEST_F(Notices, AFailureThatAnOrderOvertakes) {
 TEST_F(Notices, TheFullCompletionQueueOfReceives) {
   queue::CompletionQueue tiny({.depth = 1, .number = 9});
   options.receive_completions = &tiny;
-  queue_pair = std::make_unique<LazyQueuePair>(options);
+  queue_pair = std::make_unique<QueuePairStorage>(options);
   bring_up();
   for (int i = 0; i < 3; ++i) post_receive(16);
   for (uint32_t i = 0; i < 3; ++i) receive(from_peer(Operation::kSendOnly, kPeerPsn.value() + i), pattern(4));

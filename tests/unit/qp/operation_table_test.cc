@@ -179,7 +179,7 @@ TEST_F(EachOperation, OfAWordRefusesOtherLengths) {
   for (const OperationRow& row : kOperations) {
     if (!row.is_of_a_word) continue;
     SCOPED_TRACE(row.name);
-    queue_pair = std::make_unique<LazyQueuePair>(options);
+    queue_pair = std::make_unique<QueuePairStorage>(options);
     bring_up();
     post(row.operation, queue::kAtomicBytes - 1);
     EXPECT_TRUE(pump().empty());

@@ -17,7 +17,7 @@ class SharedReceives : public QueuePairTest {
   SharedReceives() {
     options.shared_receives = &shared;
     options.listener = &heard;
-    queue_pair = std::make_unique<LazyQueuePair>(options);
+    queue_pair = std::make_unique<QueuePairStorage>(options);
   }
 
   void post_shared(uint64_t id, uint32_t length, uint64_t offset) {
@@ -38,7 +38,7 @@ class ForeignReceives : public QueuePairTest, public ::testing::WithParamInterfa
  protected:
   ForeignReceives() : QueuePairTest(GetParam()) {
     options.shared_receives = &shared;
-    queue_pair = std::make_unique<LazyQueuePair>(options);
+    queue_pair = std::make_unique<QueuePairStorage>(options);
     bring_up();
   }
   void post_with(MemoryKey lkey, uint32_t segments) {

@@ -70,7 +70,7 @@ class WindowOperation : public QueuePairTest {
   /// Another queue pair of the same number takes the place of the one that there was.
   void make_anew(mem::QpIdentity identity) {
     options.identity = identity;
-    queue_pair = std::make_unique<LazyQueuePair>(options);
+    queue_pair = std::make_unique<QueuePairStorage>(options);
     bring_up();
   }
   mem::RegionObject& object(MemoryKey of) { return *regions.read_entry(of).object; }

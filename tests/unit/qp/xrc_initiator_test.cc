@@ -12,7 +12,7 @@ class XrcInitiator : public QueuePairTest {
  protected:
   XrcInitiator() : QueuePairTest(Type::kXrcSend) {
     options.receive_completions = nullptr;
-    queue_pair = std::make_unique<LazyQueuePair>(options);
+    queue_pair = std::make_unique<QueuePairStorage>(options);
     bring_up();
   }
 

@@ -52,7 +52,7 @@ class XrcTarget : public QueuePairTest {
     transport.xrc_receives = &table;
     options.xrc_domain = kOurDomain;
     transport.credits = true;
-    queue_pair = std::make_unique<LazyQueuePair>(options);
+    queue_pair = std::make_unique<QueuePairStorage>(options);
     attributes.access = kAll;
     bring_up(State::kRtr);
   }

@@ -51,9 +51,8 @@ Held held() {
     const engine::Device::Information information = device->device().information();
     all.queue_pairs += information.queue_pairs;
     all.regions += information.regions;
-    EXPECT_EQ(device->manage([&](engine::GeneralServices& services, Instant) {
-      all.connections += services.agent().connections();
-    }),
+    EXPECT_EQ(device->manage(
+                  [&](engine::Gsi& services, Instant) { all.connections += services.agent().connections(); }),
               0);
   }
   return all;
@@ -120,7 +119,7 @@ TEST_F(Leaks, RequestsThatWereNotTakenAndWereGivenUp_ExpectNoEventAndNoPlaceLeft
   const auto come = [&](wire::CmMessage message) {
     std::array<std::byte, wire::kMadBytes> bytes;
     wire::write_cm(bytes.data(), {1, 0, std::move(message)});
-    EXPECT_EQ(server_device->manage([&](engine::GeneralServices& services, Instant now) {
+    EXPECT_EQ(server_device->manage([&](engine::Gsi& services, Instant now) {
       services.agent().receive(way, bytes, now, nowhere);
     }),
               0);

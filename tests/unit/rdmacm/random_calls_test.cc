@@ -22,8 +22,7 @@ size_t connections() {
   size_t all = 0;
   const auto devices = rdmacm::devices();
   for (const auto& device : *devices) {
-    EXPECT_EQ(device->manage(
-                  [&](engine::GeneralServices& services, Instant) { all += services.agent().connections(); }),
+    EXPECT_EQ(device->manage([&](engine::Gsi& services, Instant) { all += services.agent().connections(); }),
               0);
   }
   return all;
@@ -150,7 +149,7 @@ class Program {
     struct Nowhere final : cm::MadSink {
       cm::Sent send(const cm::Address&, const wire::CmMad&) override { return cm::Sent::kYes; }
     } nowhere;
-    EXPECT_EQ(device->manage([&](engine::GeneralServices& services, Instant now) {
+    EXPECT_EQ(device->manage([&](engine::Gsi& services, Instant now) {
       services.agent().receive(way, bytes, now, nowhere);
     }),
               0);

@@ -19,11 +19,11 @@ namespace {
 using service::NeighbourWatch;
 using service::ServedDevice;
 
-Gid station(uint8_t n) { return Gid::from_ipv4({192, 0, 2, n}); }
+Gid neighbour(uint8_t n) { return Gid::from_ipv4({192, 0, 2, n}); }
 
 class NeighbourWatchTest : public ::testing::Test {
  protected:
-  void ask(uint8_t n, uint32_t program = 1) { watch_.ask({program, 0}, *device_, {station(n), 0}, now_); }
+  void ask(uint8_t n, uint32_t program = 1) { watch_.ask({program, 0}, *device_, {neighbour(n), 0}, now_); }
   /// The stations that are looked up when it is due, which must be now.
   std::vector<Gid> looked_up() {
     EXPECT_LE(watch_.deadline(), now_);
@@ -56,28 +56,28 @@ TEST_F(NeighbourWatchTest, OneMoreQuestion_ExpectNoLookAtTheOthers) {
   now_ = now_ + microseconds(100);
   EXPECT_GT(watch_.deadline(), now_);
   ask(100);
-  EXPECT_EQ(looked_up(), Stations{station(100)});
+  EXPECT_EQ(looked_up(), Stations{neighbour(100)});
   ask(101);
-  EXPECT_EQ(looked_up(), Stations{station(101)});
+  EXPECT_EQ(looked_up(), Stations{neighbour(101)});
 }
 
 TEST_F(NeighbourWatchTest, OpenQuestion_ExpectLooksAfterAMillisecondAndLaterAfterTwenty) {
   ask(1);
-  EXPECT_EQ(looked_up(), Stations{station(1)});
+  EXPECT_EQ(looked_up(), Stations{neighbour(1)});
   for (int i = 0; i < 20; ++i) {
     EXPECT_EQ(watch_.deadline() - now_, milliseconds(1));
     now_ = watch_.deadline();
-    EXPECT_EQ(looked_up(), Stations{station(1)});
+    EXPECT_EQ(looked_up(), Stations{neighbour(1)});
   }
   EXPECT_EQ(watch_.deadline() - now_, milliseconds(20));
   // Other questions change nothing about that.
   const Instant due = watch_.deadline();
   now_ = now_ + microseconds(19'300);
   ask(2);
-  EXPECT_EQ(looked_up(), Stations{station(2)});
+  EXPECT_EQ(looked_up(), Stations{neighbour(2)});
   EXPECT_EQ(watch_.deadline(), due);
   now_ = due;
-  EXPECT_EQ(looked_up(), Stations{station(1)});
+  EXPECT_EQ(looked_up(), Stations{neighbour(1)});
   EXPECT_EQ(watch_.deadline(), due + milliseconds(1)) << "at a whole millisecond";
 }
 

@@ -145,14 +145,14 @@ TEST(Quotas, TheStatusIsLookedAtSoManyTimesASecond) {
   RunningService service;
   FakeProgram program(service.path());
   program.attach();
-  FakeProgram asker(service.path());
-  std::string last = asker.status();
+  FakeProgram client(service.path());
+  std::string last = client.status();
   // Nothing else looks at the number of groups. Each of them is new in a look that was made behind it.
   const auto begin = std::chrono::steady_clock::now();
   int changes = 0;
   for (uint8_t i = 0; i < 200; ++i) {
     program.ask({.type = MessageType::kJoin, .address = Gid::from_ipv4({239, 1, 2, i})});
-    const std::string text = asker.status();
+    const std::string text = client.status();
     ASSERT_FALSE(text.empty());
     changes += text != last ? 1 : 0;
     last = text;

@@ -46,7 +46,7 @@ TEST(Reload, ADeviceGoes) {
   a.attach(0, "more");
   b.attach(0, "more");
   EXPECT_EQ(stays.bind(1, 7471).error, 0);
-  // A station that the service watches from now on, and a question that is open.
+  // A neighbour that the service watches from now on, and a question that is open.
   const Gid own = Gid::from_ipv4({192, 0, 2, 2});
   ASSERT_TRUE(a.send({.type = MessageType::kResolve, .address = own}));
   ASSERT_TRUE(a.receive(MessageType::kResolved));

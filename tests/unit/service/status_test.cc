@@ -13,7 +13,7 @@
 namespace uroce::testing {
 namespace {
 
-using service::Attachment;
+using service::ClientSession;
 using service::TrafficMeter;
 
 nlohmann::json program_of(const std::string& path) {

@@ -27,7 +27,7 @@ std::unique_ptr<SwitchTest::Member> SwitchTest::make(uint32_t program, uint32_t 
   member->memory.connect(own->descriptor.get());
   const NumberBlock numbers{block << host::kBlockBits, 1u << host::kBlockBits};
   member->attachment =
-      std::make_unique<service::Attachment>(program, numbers, std::move(own->mapping), std::move(*far));
+      std::make_unique<service::ClientSession>(program, numbers, std::move(own->mapping), std::move(*far));
   switch_.add(*member->attachment);
   return member;
 }

@@ -15,7 +15,7 @@ class SwitchTest : public ::testing::Test {
  protected:
   struct Member {
     ProgramMemory memory;
-    std::unique_ptr<service::Attachment> attachment;
+    std::unique_ptr<service::ClientSession> attachment;
 
     [[nodiscard]] QpNumber number(uint32_t offset) const { return {attachment->block().first + offset}; }
     [[nodiscard]] wire::CommId comm_id(uint32_t number) const {

@@ -74,8 +74,8 @@ TEST_F(Users, EachSeesItsOwnProgramsAndHowManyOthersThereAre) {
   own.attach();
   const auto program = stranger(*service);
   program->attach();
-  const auto asker = stranger(*service);
-  const auto shown = nlohmann::json::parse(asker->status())["devices"][0];
+  const auto client = stranger(*service);
+  const auto shown = nlohmann::json::parse(client->status())["devices"][0];
   ASSERT_EQ(shown["programs"].size(), 1u);
   EXPECT_EQ(shown["programs"][0]["uid"], kStranger);
   EXPECT_EQ(shown["other_programs"], 1);
@@ -86,7 +86,7 @@ TEST_F(Users, EachSeesItsOwnProgramsAndHowManyOthersThereAre) {
   Message question = hello(MessageType::kWhose);
   question.address = kDeviceAddress;
   question.number = own.number() + 5;
-  const Message owner = asker->ask(question);
+  const Message owner = client->ask(question);
   EXPECT_EQ(owner.id, 0u);
   EXPECT_EQ(owner.number, question.number);
   EXPECT_EQ(owner.count, 1u);

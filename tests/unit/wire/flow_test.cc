@@ -50,8 +50,8 @@ FlowCache flow_of(Bytes frame) {
 
 /// As a poller does: what is like the last one is not parsed once more.
 ParseOutcome parse_by(FlowCache& flow, std::span<const std::byte> frame, size_t ip_bytes, Packet& packet) {
-  if (!flow.is_like_last(frame)) return flow.parse_hit(frame, ip_bytes, packet);
-  flow.parse_like_last(frame, ip_bytes, packet);
+  if (!flow.is_prediction_hit(frame)) return flow.parse_hit(frame, ip_bytes, packet);
+  flow.parse_prediction_hit(frame, ip_bytes, packet);
   return {ParseResult::kRoce, Counter::kRxFrames};
 }
 
@@ -160,7 +160,7 @@ TEST(Flow, WhateverComesAfterWhatTheAnswerIsThatOfTheWholeParse) {
     Bytes broken = frame;
     if (random.chance(1, 4)) broken[random.below(broken.size())] ^= std::byte{1} << random.below(8);
     if (random.chance(1, 16)) broken.resize(random.below(broken.size()));
-    if (flow.match(broken) != 0 && flow.is_like_last(broken)) ++like;
+    if (flow.match(broken) != 0 && flow.is_prediction_hit(broken)) ++like;
     if (agrees_in_place(broken, flow, stale)) {
       ++known;
     } else if (Packet packet; parse_frame(broken, packet).result == ParseResult::kRoce) {

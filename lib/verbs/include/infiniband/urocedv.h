@@ -408,7 +408,8 @@ struct urocedv_memory {
  * enum urocedv_memory_flags. Up to 1 MB comes from memory that was registered before, which is what makes it
  * fast: all such memory of a domain with the same access and node has the same keys, so a peer that is given
  * the rkey of some is given all. Say OWN_REGION if that is not wanted. The bytes are not zeroed. With
- * memory.honour_memlock it counts against RLIMIT_MEMLOCK, hugepages too: what shares a region in steps of 2 MB.
+ * memory.honour_memlock it counts against RLIMIT_MEMLOCK, hugepages too: what shares a region in steps of
+ * 2 MB.
  *
  * EINVAL: no bytes, access, no such node, unknown flags. ENOMEM: none is left, of that kind, on that node, or
  * within RLIMIT_MEMLOCK. */
