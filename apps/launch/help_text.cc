@@ -56,6 +56,7 @@ std::string wrapped_paragraphs(const std::string& text) {
 
 std::string row(const std::string& name, std::string_view text) {
   const std::string left = "  " + name;
+  if (text.empty()) return left + "\n";
   const std::string right = wrapped(text, kNameColumns + 2);
   if (left.size() >= kNameColumns + 2) return wrapped(left, 2) + right;
   return left + right.substr(left.size());

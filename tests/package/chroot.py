@@ -1,5 +1,6 @@
 """A Debian release in a folder, made by debootstrap, in which commands run with processes, a network and mounts of their own."""
 
+import shlex
 import shutil
 import subprocess
 import sys
@@ -10,7 +11,7 @@ ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:
                "HOME": "/root", "TERM": "dumb"}
 # Runs before each command: the new network has a loopback interface alone, and it is down.
 MOUNTS = ("mount -t proc proc {root}/proc && mount --rbind /sys {root}/sys && mount --rbind /dev {root}/dev && mount -t tmpfs tmpfs {root}/run && "
-          "mkdir -p {root}/dev/shm && (ip link set lo up || true)")
+          "mount -t tmpfs tmpfs {root}/dev/shm && (ip link set lo up || true)")
 
 
 class Chroot:
@@ -25,6 +26,9 @@ class Chroot:
             return
         if shutil.which("debootstrap") is None:
             raise FileNotFoundError("debootstrap is not installed")
+        # debootstrap mounts file systems of the kernel there; one that was killed has left them.
+        if any(f" {self.root}/" in line for line in open("/proc/self/mountinfo", encoding="utf-8")):
+            raise FileExistsError(f"something is mounted below {self.root}: unmount it first")
         shutil.rmtree(self.root, ignore_errors=True)
         self.root.mkdir(parents=True)
         subprocess.run(["debootstrap", "--variant=minbase", self.release, str(self.root), MIRROR], check=True, stdout=subprocess.DEVNULL)
@@ -47,7 +51,7 @@ class Chroot:
         if user != "root":
             inside += ["setpriv", f"--reuid={user}", "--regid=nogroup", "--clear-groups"]
         inside += ["bash", "-euo", "pipefail", "-c", script]
-        mounts = MOUNTS.format(root=self.root)
+        mounts = MOUNTS.format(root=shlex.quote(str(self.root)))
         command = ["unshare", "--mount", "--pid", "--fork", "--kill-child", *([] if network else ["--net"]), "bash", "-ec", f'{mounts}; exec "$@"', "_", *inside]
         done = subprocess.run(command, text=True, timeout=seconds, stdout=None if shows else subprocess.PIPE,
                               stderr=None if shows else subprocess.STDOUT, stdin=subprocess.DEVNULL)

@@ -26,8 +26,8 @@ PAIR = """
 server() { uroce run -- %(server)s; }
 client() { uroce run -- %(client)s; }
 server & pid=$!
-sleep 2
-client
+# Until the server listens.
+for i in $(seq 40); do client && break; sleep 0.5; done
 wait $pid
 """
 
@@ -41,9 +41,7 @@ class Package(unittest.TestCase):
     def setUpClass(cls):
         if os.geteuid() != 0:
             raise unittest.SkipTest("a chroot needs root")
-        for tool in ("debootstrap", "unshare", "dpkg-deb"):
-            if shutil.which(tool) is None:
-                raise unittest.SkipTest(f"{tool} is not installed (apps/install-packages package)")
+        subprocess.run([TOP / "apps/install-packages", "package"], check=True, stdout=subprocess.DEVNULL)
         cls.folder = Path(cls.enterClassContext(tempfile.TemporaryDirectory(prefix="uroce-package-")))
         cls.debs = Path(sys.argv[1]) if len(sys.argv) > 1 else cls.made_packages()
         base = chroot.Chroot(CHROOTS / release_of_this_machine(), release_of_this_machine())
@@ -52,14 +50,18 @@ class Package(unittest.TestCase):
         # What the packages recommend, and what the test itself needs.
         cls.chroot.install("ibverbs-utils", "rdmacm-utils", "perftest", "iproute2")
         cls.files_before = cls.chroot.files()
-        for deb in cls.debs.glob("*.deb"):
-            shutil.copy(deb, cls.chroot.root / "root")
-        cls.chroot.install("/root/uroce_*.deb", "/root/uroce-dev_*.deb")
+        for name in ("uroce", "uroce-dev"):
+            shutil.copy(cls.newest(name), cls.chroot.root / "root" / f"{name}.deb")
+        cls.chroot.install("/root/uroce.deb", "/root/uroce-dev.deb")
 
     @classmethod
     def made_packages(cls):
         subprocess.run([TOP / "configs/package", "--plain", cls.folder / "debs"], check=True)
         return cls.folder / "debs"
+
+    @classmethod
+    def newest(cls, name):
+        return max(cls.debs.glob(f"{name}_*.deb"), key=lambda deb: deb.stat().st_mtime)
 
     def as_user(self, script):
         return self.chroot.run(f"export HOME=/tmp XDG_RUNTIME_DIR=/tmp; {script}", user=USER)
@@ -86,6 +88,15 @@ class Package(unittest.TestCase):
     def test_1_no_program_finds_the_libraries_unasked(self):
         self.assertNotIn("uroce", self.chroot.run("ldd $(command -v ibv_devices); ldconfig -p | grep uroce || true"))
 
+    def test_1_the_socket_starts_the_service(self):
+        """Nothing here is process 1: what systemd would be told."""
+        subprocess.run(["dpkg-deb", "--control", self.newest("uroce"), self.folder / "control"], check=True)
+        told = {script: (self.folder / "control" / script).read_text() for script in ("postinst", "prerm", "postrm")}
+        self.assertIn("deb-systemd-helper enable 'uroce.socket'", told["postinst"])
+        self.assertNotIn("deb-systemd-helper enable 'uroce.service'", told["postinst"])
+        for script, text in told.items():
+            self.assertNotRegex(text, r"(restart|_dh_action=restart).*uroce\.service", script)
+
     def test_2_an_upgrade_beside_a_running_service(self):
         newer = self.newer_package()
         said = self.chroot.run(
@@ -93,10 +104,11 @@ class Package(unittest.TestCase):
             mkdir -p /run/uroce
             uroce serve --config /etc/uroce/serve.toml --socket /run/uroce/service.sock & service=$!
             for i in $(seq 100); do [ -S /run/uroce/service.sock ] && break; sleep 0.1; done
-            uroce run -- ibv_rc_pingpong -g 1 -n 300000 >/tmp/server & server=$!
+            uroce run -- ibv_rc_pingpong -g 1 -n 3000000 >/tmp/server & server=$!
             sleep 2
-            uroce run -- ibv_rc_pingpong -g 1 -n 300000 127.0.0.1 >/tmp/client & client=$!
+            uroce run -- ibv_rc_pingpong -g 1 -n 3000000 127.0.0.1 >/tmp/client & client=$!
             dpkg --install {newer}
+            kill -0 $client
             wait $client
             wait $server
             cat /tmp/client
@@ -104,12 +116,12 @@ class Package(unittest.TestCase):
             kill $service
             wait $service
             """)
-        self.assertIn("300000 iters", said)
+        self.assertIn("3000000 iters", said)
         self.assertIn("uroce0", said)
 
     def newer_package(self):
         """The same with a later version."""
-        deb = next(self.debs.glob("uroce_*.deb"))
+        deb = self.newest("uroce")
         tree = self.folder / "newer"
         subprocess.run(["dpkg-deb", "--raw-extract", deb, tree], check=True)
         control = tree / "DEBIAN/control"

@@ -309,7 +309,6 @@ class Mpi(Applications):
             if reason := ordinary.why_not(self.stack.folder, UROCE):
                 print(f"SKIPPED, {name} as an ordinary user: {reason}", file=sys.stderr, flush=True)
                 continue
-            # The limit of such a user is often 8 MB, and UCX registers 70.
             job = self.ranks(launcher, ports, ("unshare", "--user", "--map-current-user", "--ipc"))
             os.chown(self.folder, ordinary.USER, ordinary.USER)
             self.repeated(f"{name}, 2 ranks of an ordinary user",

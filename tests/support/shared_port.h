@@ -120,7 +120,7 @@ class FakeSharedDevice final : public host::SharedDevice {
     const bool on_link = std::equal(ours.bytes.begin(), ours.bytes.end() - 1, destination.bytes.begin());
     return on_link ? std::optional(ours) : std::nullopt;
   }
-  void resolve(const host::Station&) override {}
+  void resolve(const host::Neighbour&) override {}
   void show_queue_pairs(uint32_t) override {}
   host::ConnectionRows connection_rows() override { return {}; }
   std::span<FaultCounts> fault_counts() override { return fault_counts_; }

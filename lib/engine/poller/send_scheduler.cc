@@ -1,9 +1,10 @@
 // Deficit round robin (Shreedhar and Varghese, SIGCOMM 1995). The queue pairs with work are in a ring. A
 // visit adds the quantum to the queue pair's deficit counter and lets it send as many frames as that pays
-// for, by the length of its last one. What it sent is subtracted, what is left is carried to the next visit,
-// and one that has no more leaves the ring with a counter of zero. Lengths are known only afterwards, so a
-// counter may become negative; the queue pair is passed over until it has paid (surplus round robin). A queue
-// pair beside which no other one sends more than ACKs is not held back, and its counter stands still.
+// for, by the length of its last one or, if that is more, the mean of its last visit. What it sent is
+// subtracted, what is left is carried to the next visit, and one that has no more leaves the ring with a
+// counter of zero. Lengths are known only afterwards, so a counter may become negative; the queue pair is
+// passed over until it has paid (surplus round robin), but not in a turn that is made for its own post. A
+// queue pair beside which no other one sends more than ACKs is not held back, and its counter stands still.
 //
 // Decision: while short and long messages take turns, one with long frames sends nothing in a turn that is
 // made for the post of another one. Short messages are posted one by one, and each such turn would send a
@@ -21,8 +22,10 @@ namespace uroce::engine {
 bool SendScheduler::visit(PollerQp& entry, const PollerQp* posted, Round& round) {
   if (goes_later(entry, posted)) return false;
   const int32_t quanta = fills_bursts_ && !mixed_ ? kQuantaOfBurst : 1;
-  entry.deficit += quanta * kLeastCharge * static_cast<int32_t>(round.most);
-  if (entry.deficit <= 0 && !active_.empty()) {
+  // A visit in which nothing could be sent saves no more than one quantum.
+  entry.deficit =
+      std::min(entry.deficit, kQuantumBytes) + quanta * kLeastCharge * static_cast<int32_t>(round.most);
+  if (entry.deficit <= 0 && !active_.empty() && &entry != posted) {
     lone_ = nullptr;
     return false;
   }
@@ -45,7 +48,7 @@ void SendScheduler::sent(PollerQp& entry, const Sent& what) {
     if (lone_ == nullptr && !mixed_) lone_ = &entry;
     return;
   }
-  entry.frame_bytes = what.frame_bytes;
+  entry.frame_bytes = std::max(what.frame_bytes, what.bytes / static_cast<uint32_t>(what.frames));
   const bool alone = std::exchange(last_, &entry) == &entry;
   if (is_long(entry)) {
     long_until_ = what.now + kMixedFor;

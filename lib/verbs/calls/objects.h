@@ -332,6 +332,8 @@ ibv_cq* create_cq(ibv_context* context, uint32_t entries, void* cq_context, ibv_
                   VerbsPd* parent_domain = nullptr);
 /// `pd` is nullptr for an XRC target.
 ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr& wanted, const QpExtras& extras);
+/// 0, or why there are no queue pairs of that type, which may be no value of ibv_qp_type.
+int check_type(unsigned type);
 
 // XRC.
 ibv_xrcd* open_xrcd(ibv_context* context, ibv_xrcd_init_attr* wanted);

@@ -19,7 +19,7 @@ static_assert([] {
 
 bool wanted() { return engine::failures_logged() && is_for_messages(); }
 
-void write(int error, std::string_view text) {
+void write_line(int error, std::string_view text) {
   const char* const name = strerrorname_np(error);
   const engine::LogField field{"errno", static_cast<uint64_t>(error)};
   engine::write_log(engine::LogLevel::kInfo, "uroce",
@@ -30,12 +30,12 @@ void write(int error, std::string_view text) {
 
 int refused(Reason reason, uint64_t value, uint64_t limit) {
   const Refusal& refusal = kRefusals[static_cast<size_t>(reason)];
-  if (wanted()) write(refusal.error, fmt::format(fmt::runtime(refusal.sentence), value, limit));
+  if (wanted()) write_line(refusal.error, fmt::format(fmt::runtime(refusal.sentence), value, limit));
   return refusal.error;
 }
 
 decltype(nullptr) fail(std::string_view call, const Error& error) {
-  if (wanted() && !error.message.empty()) write(error.code, fmt::format("{}: {}", call, error.message));
+  if (wanted() && !error.message.empty()) write_line(error.code, fmt::format("{}: {}", call, error.message));
   return fail(error.code);
 }
 

@@ -28,23 +28,6 @@ void say_once(std::string_view what) {
   if (!said.exchange(true)) complain(std::string(what));
 }
 
-/// 0, or why there are no queue pairs of that type.
-int check_type(unsigned type) {
-  switch (type) {
-    case IBV_QPT_RC:
-    case IBV_QPT_UC:
-    case IBV_QPT_UD:
-    case IBV_QPT_XRC_SEND:
-    case IBV_QPT_XRC_RECV:
-      return 0;
-    case IBV_QPT_RAW_PACKET:
-      say_once(sentence_of(Reason::kRawPacket));
-      return EOPNOTSUPP;
-    default:
-      return refused(Reason::kQpType, type);
-  }
-}
-
 bool sends(ibv_qp_type type) { return type != IBV_QPT_XRC_RECV; }
 bool receives(ibv_qp_type type) { return sends(type) && type != IBV_QPT_XRC_SEND; }
 
@@ -149,6 +132,22 @@ void enter_or_destroy(VerbsXrcd& xrcd, VerbsQp& target) {
 }
 
 }  // namespace
+
+int check_type(unsigned type) {
+  switch (type) {
+    case IBV_QPT_RC:
+    case IBV_QPT_UC:
+    case IBV_QPT_UD:
+    case IBV_QPT_XRC_SEND:
+    case IBV_QPT_XRC_RECV:
+      return 0;
+    case IBV_QPT_RAW_PACKET:
+      say_once(sentence_of(Reason::kRawPacket));
+      return EOPNOTSUPP;
+    default:
+      return refused(Reason::kQpType, type);
+  }
+}
 
 ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr& asked, const QpExtras& extras) {
   ibv_qp_init_attr wanted = asked;

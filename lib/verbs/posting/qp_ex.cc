@@ -287,6 +287,7 @@ int check(const ibv_context* context, const ibv_qp_init_attr_ex& wanted) {
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* wanted, const QpExtras& extras) {
   return pointer_or_errno([&]() -> ibv_qp* {
     if (!all_given(wanted)) return fail(EINVAL);
+    if (const int error = check_type(bits_of(wanted->qp_type)); error != 0) return fail(error);
     if (const int error = check(context, *wanted); error != 0) return fail(error);
     // verbs.h itself relies on the extended structure beginning as the plain one.
     const bool is_target = bits_of(wanted->qp_type) == IBV_QPT_XRC_RECV;

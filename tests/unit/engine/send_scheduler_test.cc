@@ -203,6 +203,54 @@ TEST_F(Sending, OneThatIsHeldBackSavesNothingUp) {
   EXPECT_EQ(flows[1].sent, kQuantumFrames * kLongBytes);
 }
 
+/// Its peer takes nothing, for longer than a counter of visits would last.
+TEST_F(Sending, OneThatCannotSendSavesOneQuantum) {
+  add({0, 1});
+  round();
+  send_long(0);
+  send_long(1);
+  for (int i = 0; i < 300'000; ++i) {
+    at(0).deficit = 0;
+    add({0, 1});
+    round();
+    send_long(0);
+  }
+  add({1});
+  round();
+  EXPECT_LE(at(1).deficit, 2 * SendScheduler::kQuantumBytes);
+  EXPECT_GT(at(1).deficit, 0);
+}
+
+/// In a turn for its own post a queue pair sends although it owes; in others it waits.
+TEST_F(Sending, OneThatOwesSendsInTheTurnForItsPost) {
+  add({0, 1});
+  round();
+  send_long(0);
+  send(at(1), 16, kLongBytes, true);
+  const int32_t owed = at(1).deficit;
+  ASSERT_LT(owed, -SendScheduler::kQuantumBytes);
+  add({0, 1});
+  EXPECT_EQ(round(), (std::vector<size_t>{0}));
+  at(1).deficit = owed;
+  scheduler.has_none(at(1));
+  add({0, 1});
+  EXPECT_EQ(round(&at(1)), (std::vector<size_t>{0, 1}));
+}
+
+/// The last frame of a message is short: the mean of the visit tells what the next ones will be.
+TEST_F(Sending, AShortTailDoesNotMakeLongFramesCheap) {
+  add({0, 1});
+  round();
+  send_long(0);
+  scheduler.sent(at(1), {.now = now,
+                         .frames = 16,
+                         .bytes = 15 * kLongBytes + kShortBytes,
+                         .frame_bytes = kShortBytes,
+                         .more = false,
+                         .awaits_responses = true});
+  EXPECT_GE(at(1).frame_bytes, SendScheduler::kLongFrame);
+}
+
 TEST_F(Sending, OneThatIsDestroyedLeavesTheRing) {
   std::array flows{Flow{0, kLongBytes}, Flow{1, kLongBytes}, Flow{2, kLongBytes}};
   run(flows);

@@ -38,7 +38,7 @@ class Service final : public host::SharedDevice {
   Status join(const Gid&) override { return {}; }
   void leave(const Gid&) override {}
   std::optional<Gid> source_to(const Gid&) override { return std::nullopt; }
-  void resolve(const host::Station&) override {}
+  void resolve(const host::Neighbour&) override {}
   void show_queue_pairs(uint32_t) override {}
   host::ConnectionRows connection_rows() override { return {}; }
   std::span<FaultCounts> fault_counts() override { return {}; }
