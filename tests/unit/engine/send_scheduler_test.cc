@@ -225,16 +225,16 @@ TEST_F(Sending, OneThatCannotSendSavesOneQuantum) {
 TEST_F(Sending, OneThatOwesSendsInTheTurnForItsPost) {
   add({0, 1});
   round();
-  send_long(0);
   send(at(1), 16, kLongBytes, true);
+  send_long(0);
   const int32_t owed = at(1).deficit;
   ASSERT_LT(owed, -SendScheduler::kQuantumBytes);
-  add({0, 1});
+  add({1, 0});
   EXPECT_EQ(round(), (std::vector<size_t>{0}));
   at(1).deficit = owed;
   scheduler.has_none(at(1));
-  add({0, 1});
-  EXPECT_EQ(round(&at(1)), (std::vector<size_t>{0, 1}));
+  add({1, 0});
+  EXPECT_EQ(round(&at(1)), (std::vector<size_t>{1, 0}));
 }
 
 /// The last frame of a message is short: the mean of the visit tells what the next ones will be.
