@@ -4,6 +4,8 @@ _uroce() {
   local line=${COMP_LINE:0:COMP_POINT} part=${COMP_WORDS[COMP_CWORD]} words before candidate first
   read -ra words <<<"$line"
   [[ $line == *[[:space:]] ]] && words+=('')
+  # --option=value is asked for as --option value.
+  [[ ${words[-1]} == --*=* ]] && words=("${words[@]:0:${#words[@]}-1}" "${words[-1]%%=*}" "${words[-1]#*=}")
   [[ $part == [=:] ]] && part=
   before=${words[-1]%"$part"}
   COMPREPLY=()

@@ -242,9 +242,13 @@ class Completion(TestCase):
 
     def test_bash_asks_for_them(self):
         script = pathlib.Path(__file__).parents[2] / 'apps/completion/uroce.bash'
-        ask = 'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _uroce 2>/dev/null; printf "%s\\n" "${COMPREPLY[@]}"'
-        for words, expected in ((['fault', 'cl'], 'clear\n'), (['perf', '--arr'], '--arrivals\n'), (['run', 'print'], 'printf\n')):
-            said = subprocess.run(['bash', '-c', ask, 'bash', script, UROCE, *words], capture_output=True, text=True, env=ENVIRONMENT)
+        ask = 'source "$1"; COMP_LINE=$2; COMP_POINT=${#COMP_LINE}; shift 2; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _uroce 2>/dev/null; ' \
+              'printf "%s\\n" "${COMPREPLY[@]}"'
+        for line, expected in (('fault cl', 'clear\n'), ('perf --arr', '--arrivals\n'), ('run print', 'printf\n'),
+                               ('run --port net_ring0,a=1 --mt', '--mtu\n'), ('run --poller=ded', 'dedicated\n')):
+            # As bash divides it.
+            words = re.findall(r'[=:]|[^=:\s]+', line)
+            said = subprocess.run(['bash', '-c', ask, 'bash', script, f'{UROCE} {line}', UROCE, *words], capture_output=True, text=True, env=ENVIRONMENT)
             self.assertIn(expected, said.stdout, said.stderr)
 
     def test_zsh_reads_its_script(self):
