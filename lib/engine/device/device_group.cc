@@ -122,7 +122,7 @@ Result<std::shared_ptr<DeviceGroup>> DeviceGroup::open(const Configuration& conf
   const std::string log_level = log_level_in_force(configuration.log_level);
   const bool failures = logs_failures(log_level);
   set_failures_logged(failures);
-  const std::string_view notices = failures && log_level == "warning" ? "info" : log_level;
+  const std::string notices = failures && log_level == "warning" ? "info" : log_level;
   warn(group->statistics_.make(members.size(), configuration.pollers_per_device, notices), log_level,
        "tools see no counters of this process");
   OpenGroups& open = open_groups();
