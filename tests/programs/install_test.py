@@ -201,13 +201,13 @@ class OrdinaryWithALibraryFolderOfItsOwn(Works, unittest.TestCase):
     def setUpClass(cls):
         if shutil.which("ccache") is None:
             raise unittest.SkipTest("another libdir is another build, and without ccache that takes too long")
-        # Beside the build folder: paths are then the same as there, and ccache knows all of it.
+        # Beside the build folder and with its options: ccache knows all of it.
         build = BUILD.with_name(BUILD.name + "-install")
         prefix = pathlib.Path(tempfile.mkdtemp(prefix="uroce-install-"))
         cls.addClassCleanup(shutil.rmtree, prefix)
         shutil.rmtree(build, ignore_errors=True)
         cls.addClassCleanup(shutil.rmtree, build, ignore_errors=True)
-        output_of("meson", "setup", build, SOURCE, f"--prefix={prefix}", "--libdir=lib", "-Dtests=false", "-Dperf=false",
+        output_of("meson", "setup", build, SOURCE, f"--prefix={prefix}", "--libdir=lib", "-Dtests=false", "-Dperf=false", "-Dwerror=true",
                   env={"CC": "ccache gcc", "CXX": "ccache g++"})
         output_of("ninja", "-C", build)
         output_of("meson", "install", "-C", build, "--no-rebuild")
