@@ -32,7 +32,8 @@ INSTALLED = {"bin/uroce", *(f"libexec/uroce/uroce-{name}" for name in ("decode",
                   str(SOURCE / "lib/verbs/include/infiniband/urocedv.h"), "--names"],
                  capture_output=True, text=True, check=True).stdout.split()),
              "share/doc/uroce/LICENSE", "share/doc/uroce/README.md",
-             *(f"share/uroce/configs/{path.relative_to(SOURCE / 'configs')}" for path in (SOURCE / "configs").rglob("*") if path.is_file())}
+             *(f"share/uroce/configs/{path}" for path in (each.relative_to(SOURCE / "configs") for each in (SOURCE / "configs").rglob("*")
+                                                          if each.is_file()) if path.parts[0] not in ("debian", "package"))}
 # Two devices in each process, for programs that are to show all of their configuration.
 EMBEDDED = SOURCE / "configs/embedded.toml"
 
