@@ -92,10 +92,11 @@ class Package(unittest.TestCase):
         """Nothing here is process 1: what systemd would be told."""
         subprocess.run(["dpkg-deb", "--control", self.newest("uroce"), self.folder / "control"], check=True)
         told = {script: (self.folder / "control" / script).read_text() for script in ("postinst", "prerm", "postrm")}
-        self.assertIn("deb-systemd-helper enable 'uroce.socket'", told["postinst"])
-        self.assertNotIn("deb-systemd-helper enable 'uroce.service'", told["postinst"])
+        self.assertIn("deb-systemd-invoke start 'uroce.socket'", told["postinst"])
         for script, text in told.items():
-            self.assertNotRegex(text, r"(restart|_dh_action=restart).*uroce\.service", script)
+            # What was enabled by hand stays so; nothing starts, stops or restarts the service itself.
+            self.assertNotRegex(text, r"(deb-systemd-invoke|_dh_action=).*uroce\.service", script)
+            self.assertNotIn("restart", text, script)
 
     def test_2_an_upgrade_beside_a_running_service(self):
         newer = self.newer_package()
