@@ -10,6 +10,8 @@
 #include <cstring>
 #include <optional>
 
+#include "queue/status_text.h"
+
 namespace uroce::launch {
 namespace {
 
@@ -122,38 +124,11 @@ constexpr std::array kExplanations = std::to_array<Explanation>({
      "quotas of [service]"},
 });
 
-/// What ibv_wc_status_str of rdma-core says, and so most programs print, by number.
-constexpr std::array<std::string_view, 24> kStatusTexts{
-    "success",
-    "local length error",
-    "local QP operation error",
-    "local EE context operation error",
-    "local protection error",
-    "Work Request Flushed Error",
-    "memory management operation error",
-    "bad response error",
-    "local access error",
-    "remote invalid request error",
-    "remote access error",
-    "remote operation error",
-    "transport retry counter exceeded",
-    "RNR retry counter exceeded",
-    "local RDD violation error",
-    "remote invalid RD request",
-    "aborted error",
-    "invalid EE context number",
-    "invalid EE context state",
-    "fatal error",
-    "response timeout error",
-    "general error",
-    "TM error",
-    "TM software rendezvous",
-};
-
 /// What programs print for it, as libibverbs or the C library says it.
 std::string_view printed(const Explanation& one) {
-  return one.kind == Kind::kCompletionStatus ? kStatusTexts[static_cast<size_t>(one.number)]
-                                             : std::string_view(strerrordesc_np(one.number));
+  return one.kind == Kind::kCompletionStatus
+             ? std::string_view(queue::kStatusTexts[static_cast<size_t>(one.number)])
+             : std::string_view(strerrordesc_np(one.number));
 }
 
 std::string in_capitals(std::string_view word) {

@@ -259,7 +259,7 @@ class Pci(PciRun):
             self.wait_for_traffic(nic, client)
             self.machine.remove(nic)
             status, said = client.finish(PROGRAM_SECONDS_MAX)
-            assert status == 1 and re.search("flushed|retry counter exceeded", said), f"status {status}\n{said}"
+            assert status == 1 and re.search("Flushed|retry counter exceeded", said), f"status {status}\n{said}"
         self.refused_when_removed(nic)
 
     def removed_while_watched(self, nic):

@@ -173,7 +173,7 @@ class Faults(unittest.TestCase):
             with self.subTest(words):
                 status, output = self.broken(*words)
                 self.assertNotEqual(status, 0, output)
-                self.assertRegex(output, r"Failed status work request flushed \(5\)")
+                self.assertRegex(output, r"Failed status Work Request Flushed Error \(5\)")
                 self.assertEqual(self.faults(), [])
         for words, expected in ((["--qp", "77"], 1), (["--device", "nope"], 1), (["--client", "1"], 1), ([], 2), (["--qp", "x"], 2),
                                 (["--qp", "77", "--client", "1"], 2), (["--overflow"], 2), (["--client", "1", "--overflow"], 2),
@@ -189,7 +189,7 @@ class Faults(unittest.TestCase):
         number = re.fullmatch(r"queue pair (\d+)\n", program.stdout.readline())[1]
         self.order("break", "--qp", number)
         self.assertEqual(program.stdout.readline(), "event: QP failed\n")
-        self.assertEqual(program.stdout.readline(), "receive 7: work request flushed\n")
+        self.assertEqual(program.stdout.readline(), "receive 7: Work Request Flushed Error\n")
         self.order("break", "--client", str(program.pid))
         status, output = programs.finish(program)
         self.assertEqual((status, output), (0, "event: device failed\n"))
@@ -203,7 +203,7 @@ class Faults(unittest.TestCase):
         # Events come on a thread of their own.
         self.assertEqual([line for line in said if line.startswith("event")], ["event: CQ error\n", "event: QP failed\n"])
         flushed, overflowed = (line for line in said if not line.startswith("event"))
-        self.assertEqual(flushed, "receive 7: work request flushed\n")
+        self.assertEqual(flushed, "receive 7: Work Request Flushed Error\n")
         handle = re.fullmatch(r"completion queue ([1-9]\d*) has overflowed\n", overflowed)[1]
         line = json.loads(program.stderr.readline())
         self.assertEqual((line["queue_pair"], line["completion_queue"]), (int(number), int(handle)))

@@ -5,6 +5,7 @@ The pages of <infiniband/urocedv.h> have all its functions.
     tests/programs/manual_test.py UROCE FOLDER_OF_SECTION_3
 """
 
+import ctypes
 import errno
 import pathlib
 import re
@@ -142,6 +143,11 @@ class Manual(unittest.TestCase):
                            ("remote access error", "IBV_WC_REM_ACCESS_ERR"), ("Cannot allocate memory", "ENOMEM")):
             self.assertTrue(explain(text).stdout.startswith(f"{name} ("))
             self.assertEqual(explain(*text.split()).stdout, explain(text).stdout)
+        # The texts of rdma-core, which are ours, too (queue/status_text.h).
+        text_of = ctypes.CDLL(str(next(pathlib.Path("/usr/lib").glob("*/libibverbs.so.1")))).ibv_wc_status_str
+        text_of.restype = ctypes.c_char_p
+        for name, number in statuses:
+            self.assertTrue(explain(text_of(int(number)).decode()).stdout.startswith(f"{name} ("), name)
         for word in ("999", "IBV_WC_", "nothing", ""):
             said = explain(word)
             self.assertEqual((said.returncode, said.stdout), (1, ""))

@@ -87,7 +87,7 @@ class Faults(OwnPortTestCase):
         self.assertEqual(self.said("fault", "break", "--client", client.pid), "1\n")
         status, output = programs.finish(client)
         self.assertNotEqual(status, 0, output)
-        self.assertRegex(output, r"Failed status work request flushed \(5\)")
+        self.assertRegex(output, r"Failed status Work Request Flushed Error \(5\)")
 
     def test_those_of_the_configuration_are_listed_and_end(self):
         program = self.keys("[faults]\nrules = [\"duplicate=5%,seed=3\", \"ecn=1%\"]\n")

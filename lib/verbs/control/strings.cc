@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "queue/status_text.h"
 #include "verbs/calls/export.h"
 
 namespace {
@@ -47,33 +48,7 @@ constexpr std::array kEventTypes = {
 };
 static_assert(kEventTypes.size() == IBV_EVENT_WQ_FATAL + 1);
 
-constexpr std::array kCompletionStatuses = {
-    "success",
-    "local length error",
-    "local QP operation error",
-    "local EE context operation error",
-    "local protection error",
-    "work request flushed",
-    "memory window bind error",
-    "bad response error",
-    "local access error",
-    "remote invalid request error",
-    "remote access error",
-    "remote operation error",
-    "transport retry counter exceeded",
-    "RNR retry counter exceeded",
-    "local RDD violation error",
-    "remote invalid RD request",
-    "remote aborted",
-    "invalid EE context number",
-    "invalid EE context state",
-    "fatal error",
-    "response timeout error",
-    "general error",
-    "tag matching error",
-    "tag matching: rendezvous incomplete",
-};
-static_assert(kCompletionStatuses.size() == IBV_WC_TM_RNDV_INCOMPLETE + 1);
+static_assert(uroce::queue::kStatusTexts.size() == IBV_WC_TM_RNDV_INCOMPLETE + 1);
 
 constexpr std::array kRequestOpcodes = {
     "RDMA write",
@@ -129,7 +104,7 @@ UROCE_EXPORT const char* uroce_ibv_port_state_str(unsigned state) { return name_
 UROCE_EXPORT const char* uroce_ibv_event_type_str(unsigned event) { return name_of(kEventTypes, event); }
 
 UROCE_EXPORT const char* uroce_ibv_wc_status_str(unsigned status) {
-  return name_of(kCompletionStatuses, status);
+  return name_of(uroce::queue::kStatusTexts, status);
 }
 
 UROCE_EXPORT const char* uroce_ibv_wr_opcode_str(unsigned opcode) { return name_of(kRequestOpcodes, opcode); }
