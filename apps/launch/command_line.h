@@ -14,7 +14,7 @@ constexpr int kUsage = 2;
 
 using Words = std::vector<std::string>;
 
-/// Is told what is wrong with a command line, besides standard error.
+/// Called with what is wrong with a command line, which is also written to standard error.
 using Listener = std::function<void(const std::string& complaint)>;
 
 /// Parses `arguments`, which have no program's name before them. The exit status if that is all: after help,

@@ -18,7 +18,7 @@ inline constexpr Command kPerf{
     "perf",
     "Benchmark RC, UC and UD on any verbs device.\n"
     "It measures bandwidth, messages per second and latency of WRITE, READ, SEND and atomics. Both ends are "
-    "in this process, or one is a --server and the other one is told to --connect. The figures are a table "
+    "in this process, or one is a --server and the other one has --connect. The figures are a table "
     "on "
     "standard output, and files of JSON, CSV, HTML or SVG as options say.\n"};
 inline constexpr Command kNvmf{"nvmf",
@@ -61,7 +61,7 @@ inline constexpr Command kFault{"fault",
                                 "Break what programs of this host receive, on purpose.\n"
                                 "Packets are lost, delayed, damaged or refused as ordered, while programs "
                                 "run; or a queue pair, device or "
-                                "key fails at once. What was ordered is printed.\n"};
+                                "key fails at once.\n"};
 inline constexpr Command kExplain{"explain", "Say what a completion status or errno means here"};
 inline constexpr Command kReload{
     "reload",

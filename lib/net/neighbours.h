@@ -22,7 +22,7 @@ namespace uroce::net {
 enum class Resolution : uint8_t {
   kKnown,      // lookup() has it
   kAsking,     // ask again later; pump() and receive() go on with it
-  kNoAnswer,   // asked often enough in vain; told once, then asking may start anew (ETIMEDOUT)
+  kNoAnswer,   // asked often enough without an answer; reported once, then asking may start anew (ETIMEDOUT)
   kOffLink,    // outside every prefix of ours, and there is no route (EHOSTUNREACH)
   kTableFull,  // as many are being asked for as may be, and no client has more than this one (ENOBUFS)
 };
@@ -106,8 +106,8 @@ class Neighbours {
   /// business (kDropNeighbour).
   bool receive(std::span<const std::byte> frame, Instant now, port::TxBatch& batch);
 
-  /// Another neighbour says that one of our addresses is its own: the last one to do so, told once. It was
-  /// defended, but not more often than every ten seconds.
+  /// Another neighbour says that one of our addresses is its own: the last one to do so, reported once. It
+  /// was defended, but not more often than every ten seconds.
   std::optional<OwnAddresses::Conflict> take_conflict() { return own_.take_conflict(); }
 
   /// Sends the questions that are due.

@@ -146,7 +146,7 @@ TEST_F(Fairness, LongFramesTakeTurnsByBytes) {
     auto frames = turn();
     EXPECT_EQ(frames[modest.peer], 1u);
     if (i == 0) {
-      EXPECT_EQ(frames[greedy.peer], kFramesOfOne) << "nobody else has sent yet";
+      EXPECT_EQ(frames[greedy.peer], kFramesOfOne) << "no other queue pair has sent yet";
     } else if (i < kLongFramesOfOne) {
       // It pays for the frames of the first turn, when their length was not known.
       EXPECT_LT(frames[greedy.peer], kLongFramesOfOne) << i;

@@ -25,7 +25,7 @@ namespace uroce {
   X(kGroupReports, "group_reports", "frames", "Reports of multicast groups that were sent (IGMP, MLD)")                     \
   X(kDropGroupQuery, "drop_group_query", "frames", "Queries about multicast groups that were wrong or of no use")           \
   X(kEchoAnswered, "echo_answered", "frames", "ICMP echo requests that were answered")                                      \
-  X(kAddressConflict, "address_conflict", "times", "Another host claimed one of our addresses")                          \
+  X(kAddressConflict, "address_conflict", "times", "Another host claimed one of our addresses")                             \
   X(kDropTruncated, "drop_truncated", "frames", "Shorter than their headers say")                                           \
   X(kDropEthernet, "drop_ethernet", "frames", "Ethernet header that cannot be for this port")                               \
   X(kDropIpHeader, "drop_ip_header", "frames", "IP header that is wrong")                                                   \
@@ -65,7 +65,7 @@ namespace uroce {
   X(kDuplicateRequest, "duplicate_request", "packets", "Requests received again, answered without a second effect")         \
   X(kRequestsExecuted, "requests_executed", "packets", "Requests executed")                                                 \
   X(kAtomicsExecuted, "atomics_executed", "messages", "Atomic operations executed")                                         \
-  X(kCreditProbes, "credit_probes", "packets", "Sent without credit, to learn of new credit")                                \
+  X(kCreditProbes, "credit_probes", "packets", "Sent without credit, to learn of new credit")                               \
   X(kSequenceNakSent, "nak_sequence_sent", "packets", "NAK: PSN sequence error")                                            \
   X(kInvalidRequestNakSent, "nak_invalid_request_sent", "packets", "NAK: invalid request")                                  \
   X(kAccessNakSent, "nak_remote_access_sent", "packets", "NAK: remote access error")                                        \

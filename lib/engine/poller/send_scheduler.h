@@ -12,8 +12,8 @@
 namespace uroce::engine {
 
 /// Which queue pair of a poller sends next, and how many frames: deficit round robin over those that have
-/// work, in rounds of which a turn of the poller makes one or two. It is told which have work, and what they
-/// sent. One poller; in its turns only.
+/// work, in rounds of which a turn of the poller makes one or two. The poller reports which have work, and
+/// what they sent. One poller; in its turns only.
 class SendScheduler {
  public:
   /// Frames of one visit at most, unless few queue pairs fill a burst: what a turn may last for one of them.
@@ -90,7 +90,7 @@ class SendScheduler {
   }
   /// The next one, whatever its deficit. Not empty().
   PollerQp& take() { return active_.pop_front(); }
-  /// Whether sent() need not be told: no other queue pair has sent for a while.
+  /// Whether sent() is not to be called: no other queue pair has sent for a while.
   [[nodiscard]] bool is_lone(const PollerQp& entry) const { return &entry == lone_; }
   void sent(PollerQp& entry, const Sent& what);
 

@@ -100,7 +100,7 @@ class AckPolicy {
   /// An ACK is owed that no reply can be expected to: of a duplicate, of a gap that was filled, of an
   /// invalidation that is over.
   void require() { state_ = State::kNow; }
-  /// The peer is told of all that was executed: by the ACK, by a NAK, or by the response to a READ or an
+  /// All that was executed is acknowledged: by the ACK, by a NAK, or by the response to a READ or an
   /// atomic.
   void settled() { state_ = State::kNone; }
   /// The application's call `call` has posted.

@@ -107,7 +107,7 @@ class RcResponder final : public Responder {
   Psn expected_;
   Psn ack_psn_;        // the PSN of the newest performed packet of a SEND or WRITE
   Msn msn_;            // messages performed
-  Msn last_msn_sent_;  // the newest that an answer told the peer
+  Msn last_msn_sent_;  // in the newest AETH
   InboundMessage message_;
   [[no_unique_address]] ResponseQueue responses_;  // what follows uses its padding
   Psn newest_dropped_;         // packet that came early and has to come again, if ahead_dropped_
