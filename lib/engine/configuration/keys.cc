@@ -266,6 +266,9 @@ std::span<const Key> all_keys() {
   return kKeys;
 }
 
+// From the load on: a child that is forked while a thread makes it would wait for that thread for ever.
+[[maybe_unused]] const bool made_at_load = (all_keys(), true);
+
 std::string_view table_of(const Key& key) {
   return key.description.path.substr(0, key.description.path.find('.'));
 }
