@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdio>
 #include <span>
+#include <thread>
 
 #include "base/counters/counter_texts.h"
 #include "base/counters/counters.h"
@@ -26,6 +28,15 @@ Configuration victim_at(const std::string& port) {
 }
 
 FarEnd::FarEnd(const std::string& port) : port_(value_of(drivers::open_port({.devargs = port}))) {}
+
+void FarEnd::come_up(const Device& device) {
+  const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (!device.link_up() || !is_up()) {
+    require(std::chrono::steady_clock::now() < patience, "the link does not come up");
+    std::this_thread::yield();
+  }
+  drop_answers();
+}
 
 bool FarEnd::send(const std::vector<std::byte>& bytes) {
   port::PortQueue& queue = port_->queue(0);

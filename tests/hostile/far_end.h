@@ -36,6 +36,8 @@ class FarEnd {
   explicit FarEnd(const std::string& port);
 
   [[nodiscard]] bool is_up() const { return port_->link_up(); }
+  /// Until both ends have the link, and this one takes what comes.
+  void come_up(const Device& device);
   /// False: there is no room, or there never will be.
   bool send(const std::vector<std::byte>& bytes);
   /// Whatever the answers were: how many RoCEv2 packets have come since the last time.

@@ -48,6 +48,8 @@ void run(const std::string& port, const std::string& far_port) {
   const std::unique_ptr<Stack> stack = value_of(Stack::create(victim_at(port)));
   const std::shared_ptr<Device> device = value_of(stack->open(0));
   FarEnd stranger(far_port);
+  // A memif has room for us only after its far end was connected and has received once.
+  stranger.come_up(*device);
   Side one(device, kBufferBytes);
   Side other(device, kBufferBytes);
   Side strangers(device, kBufferBytes);
