@@ -31,8 +31,9 @@ FarEnd::FarEnd(const std::string& port) : port_(value_of(drivers::open_port({.de
 
 void FarEnd::come_up(const Device& device) {
   const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  while (!device.link_up() || !is_up()) {
-    require(std::chrono::steady_clock::now() < patience, "the link does not come up");
+  const auto away = [](port::FarEnd end) { return end == port::FarEnd::kAway; };
+  while (away(device.far_end()) || away(port_->far_end())) {
+    require(std::chrono::steady_clock::now() < patience, "the ends do not meet");
     std::this_thread::yield();
   }
   drop_answers();

@@ -36,7 +36,7 @@ class FarEnd {
   explicit FarEnd(const std::string& port);
 
   [[nodiscard]] bool is_up() const { return port_->link_up(); }
-  /// Until both ends have the link, and this one takes what comes.
+  /// Until both ends are connected, and this one takes what comes. A memif is up before that.
   void come_up(const Device& device);
   /// False: there is no room, or there never will be.
   bool send(const std::vector<std::byte>& bytes);
