@@ -6,8 +6,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "base/tables/memory_calls.h"
@@ -113,7 +115,18 @@ Status XdpSocket::bind_to(const Place& place, const XdpSocket* first) {
     address.sxdp_flags = XDP_SHARED_UMEM;
     address.sxdp_shared_umem_fd = static_cast<uint32_t>(first->socket_.get());
   }
-  if (bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return {};
+  const auto taken = [&] {
+    return bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+  };
+  // A child that has just been forked holds the queue until it has run its handler: waited for up to 200 ms.
+  constexpr int kAttemptsMax = 40;
+  constexpr std::chrono::milliseconds kBetween{5};
+  bool bound = taken();
+  for (int i = 0; !bound && errno == EBUSY && i < kAttemptsMax; ++i) {
+    std::this_thread::sleep_for(kBetween);
+    bound = taken();
+  }
+  if (bound) return {};
   const std::string queue = "queue " + std::to_string(place.queue);
   if (errno == EBUSY) return Error{EBUSY, queue + " has an AF_XDP socket of another program"};
   return failed("no AF_XDP socket can be on " + queue);
