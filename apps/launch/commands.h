@@ -19,8 +19,7 @@ inline constexpr Command kPerf{
     "Benchmark RC, UC and UD on any verbs device.\n"
     "It measures bandwidth, messages per second and latency of WRITE, READ, SEND and atomics. Both ends are "
     "in this process, or one is a --server and the other one has --connect. The figures are a table "
-    "on "
-    "standard output, and files of JSON, CSV, HTML or SVG as options say.\n"};
+    "on standard output, and files of JSON, CSV, HTML or SVG as options say.\n"};
 inline constexpr Command kNvmf{"nvmf",
                                "Export files, block devices and memory over NVMe-oF (NVMe/RDMA).\n"
                                "What, where and to whom is in the tables [nvmf] of --config. It serves "
@@ -60,8 +59,7 @@ inline constexpr Command kExporter{
 inline constexpr Command kFault{"fault",
                                 "Break what programs of this host receive, on purpose.\n"
                                 "Packets are lost, delayed, damaged or refused as ordered, while programs "
-                                "run; or a queue pair, device or "
-                                "key fails at once.\n"};
+                                "run; or a queue pair, device or key fails at once.\n"};
 inline constexpr Command kExplain{"explain", "Say what a completion status or errno means here"};
 inline constexpr Command kReload{
     "reload",

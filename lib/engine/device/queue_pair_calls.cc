@@ -22,8 +22,8 @@ int Device::modify_queue_pair(QpSlot& queue_pair, qp::Attributes attributes, qp:
   int error = ENODEV;
   const auto modify = [&](qp::Turn& turn) {
     if (mask.any(qp::kMaskAv)) {
-      const bool told = mask.any(qp::kMaskDestQpn);
-      const QpNumber peer = told ? attributes.destination : entry.queue_pair.attributes().destination;
+      const QpNumber peer =
+          mask.any(qp::kMaskDestQpn) ? attributes.destination : entry.queue_pair.attributes().destination;
       attributes.on_host = to_own_address && !state.numbers.contains(peer);
       attributes.to_self = to_own_address && !attributes.on_host;
     }
